@@ -1,0 +1,264 @@
+/// Every operation that a layer can launch, on one page.
+///
+/// An operation is a struct of arguments. kernels/cpu/ holds readable references that run
+/// at once in the calling task; kernels/cuda/ holds the CUDA forms, which are launched on
+/// the stream and tested against the references. Pointers are device memory, row-major,
+/// 256-byte aligned, not owned. `T*` stands for void* holding elements of `dtype` (F32 or
+/// BF16). Everything is deterministic: no float atomics, reduction order by shape only.
+/// Arithmetic inside an operation is fp32; results are rounded once on storing.
+#pragma once
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "runtime/base/types.h"
+#include "runtime/device/device.h"
+
+namespace strata {
+
+/// Target value of a position that is not trained.
+inline constexpr int32_t kIgnoredLabel = -100;
+
+/// Elements in one tile of the gradient norm: the unit in which slices are cut, too.
+inline constexpr int64_t kTileElements = 8192;
+
+/// c = op(a) * op(b), or c += with `accumulate`. a and b are of `dtype`, c of `c_dtype`.
+/// The result of a row does not depend on the number of rows. Sums are fp32.
+struct Matmul {
+  void* c;        // [m, n], c_dtype
+  const void* a;  // [m, k], or [k, m] if transpose_a
+  const void* b;  // [k, n], or [n, k] if transpose_b
+  int64_t m, n, k;
+  bool transpose_a = false, transpose_b = false;
+  bool accumulate = false;  // only with c_dtype F32
+  DType dtype, c_dtype;
+  std::byte* workspace = nullptr;  // Kernels::matmul_workspace_bytes()
+};
+
+struct EmbeddingForward {
+  void* output;           // T [rows, width]
+  const void* weight;     // T [vocab, width]
+  const int32_t* tokens;  // [rows], each in [0, vocab)
+  int64_t rows, width, vocab;
+  DType dtype;
+};
+
+/// accumulator[tokens[r]] += output_gradient[r], in row order.
+struct EmbeddingBackward {
+  float* accumulator;           // [vocab, width]
+  const void* output_gradient;  // T [rows, width]
+  const int32_t* tokens;        // [rows]
+  int64_t rows, width, vocab;
+  DType dtype;
+};
+
+/// output = input / sqrt(mean(input^2) + epsilon) * weight
+struct RmsNormForward {
+  void* output;        // T [rows, width]
+  float* inverse_rms;  // [rows]; kept for the backward
+  const void* input;   // T [rows, width]
+  const void* weight;  // T [width]
+  int64_t rows, width;
+  float epsilon;
+  DType dtype;
+};
+
+/// input_gradient = residual_gradient + d(norm); weight_accumulator += d(weight).
+struct RmsNormBackward {
+  void* input_gradient;           // T [rows, width]; may be residual_gradient itself
+  float* weight_accumulator;      // [width]; nullptr if the weight is frozen
+  const void* output_gradient;    // T [rows, width]
+  const void* residual_gradient;  // T [rows, width], or nullptr for zero
+  const void* input;              // T [rows, width]
+  const void* weight;             // T [width]
+  const float* inverse_rms;       // [rows]
+  int64_t rows, width;
+  DType dtype;
+  std::byte* workspace;  // RmsNormBackwardWorkspaceBytes(rows, width)
+};
+int64_t RmsNormBackwardWorkspaceBytes(int64_t rows, int64_t width);
+
+/// Rotates pairs (j, j + head_dim/2) of each head in place by the angle of the position;
+/// `inverse` rotates back (the backward pass).
+struct Rope {
+  void* values;              // T [rows, row_stride], heads start at column 0
+  const float* cosines;      // [positions, head_dim / 2]
+  const float* sines;        // [positions, head_dim / 2]
+  const int32_t* positions;  // [rows], each in the table
+  int64_t rows, heads, head_dim, row_stride;
+  bool inverse = false;
+  DType dtype;
+};
+
+/// Causal attention in which a query sees the earlier positions of its own document of
+/// its own sequence. rows = sequences * length; heads is a multiple of kv_heads and head h
+/// reads key head h / (heads / kv_heads).
+struct AttentionForward {
+  void* output;              // T [rows, heads * head_dim]
+  float* log_sum_exp;        // [heads, rows]; kept for the backward
+  const void* query;         // T [rows, row_stride]
+  const void* key;           // T [rows, row_stride]
+  const void* value;         // T [rows, row_stride]
+  const int32_t* documents;  // [rows]; equal number = same document
+  int64_t sequences, length, heads, kv_heads, head_dim, row_stride;
+  float scale;
+  DType dtype;
+};
+
+struct AttentionBackward {
+  void* query_gradient;         // T [rows, row_stride]
+  void* key_gradient;           // T [rows, row_stride]
+  void* value_gradient;         // T [rows, row_stride]
+  const void* output_gradient;  // T [rows, heads * head_dim]
+  const void* output;           // T [rows, heads * head_dim]
+  const float* log_sum_exp;     // [heads, rows]
+  const void* query;            // T [rows, row_stride]
+  const void* key;              // T [rows, row_stride]
+  const void* value;            // T [rows, row_stride]
+  const int32_t* documents;     // [rows]
+  int64_t sequences, length, heads, kv_heads, head_dim, row_stride;
+  float scale;
+  DType dtype;
+  std::byte* workspace;  // AttentionBackwardWorkspaceBytes(...)
+};
+int64_t AttentionBackwardWorkspaceBytes(int64_t rows, int64_t heads);
+
+/// output = silu(gate) * up
+struct SwiGluForward {
+  void* output;      // T [rows, width]
+  const void* gate;  // T [rows, width]
+  const void* up;    // T [rows, width]
+  int64_t rows, width;
+  DType dtype;
+};
+
+struct SwiGluBackward {
+  void* gate_gradient;          // T [rows, width]
+  void* up_gradient;            // T [rows, width]
+  const void* output_gradient;  // T [rows, width]
+  const void* gate;             // T [rows, width]
+  const void* up;               // T [rows, width]
+  int64_t rows, width;
+  DType dtype;
+};
+
+/// output = a + b
+struct Add {
+  void* output;   // T [count]; may be a or b
+  const void* a;  // T [count]
+  const void* b;  // T [count]
+  int64_t count;
+  DType dtype;
+};
+
+/// Loss and its gradient for some rows of logits. Rows with kIgnoredLabel give loss 0 and
+/// gradient 0. gradient = (softmax - onehot) * scale; nullptr if only the loss is wanted.
+struct CrossEntropy {
+  float* losses;           // [rows], unscaled
+  void* gradient;          // T [rows, vocab] or nullptr
+  const float* logits;     // [rows, vocab]
+  const int32_t* targets;  // [rows]
+  int64_t rows, vocab;
+  float scale;
+  DType dtype;  // of gradient
+};
+
+/// *sum = values added up in double, in order.
+struct SumInOrder {
+  double* sum;
+  const float* values;  // [count]
+  int64_t count;
+};
+
+struct Fill {
+  void* target;  // set to zero bytes
+  int64_t size_bytes;
+};
+
+/// Ends a gradient's accumulation: gradient = round(a + b), and the sum of squares of the
+/// rounded values of each tile of kTileElements, from which the global norm is made.
+struct ReduceGradient {
+  void* gradient;     // T [count]
+  float* tile_sums;   // [ceil(count / kTileElements)]
+  const float* a;     // [count]
+  const float* b;     // [count], or nullptr: second use of a shared tensor
+  int64_t count;
+  DType dtype;  // of gradient
+};
+
+/// The scalars of one AdamW step, computed once on the host in double, so that every
+/// device uses the same bits. See docs/numerics.md for the formula.
+struct AdamWScalars {
+  float gradient_scale;   // clip factor / loss scale
+  float beta1, one_minus_beta1;
+  float beta2, one_minus_beta2;
+  float step_size;        // lr / (1 - beta1^t)
+  float sqrt_correction2; // sqrt(1 - beta2^t)
+  float epsilon;
+  float decay_factor;     // 1 - lr * weight_decay (decoupled), else 1
+  float l2;               // weight_decay added to the gradient (coupled), else 0
+};
+
+/// g = scale*grad (+ l2*w); m = b1*m + (1-b1)*g; v = b2*v + (1-b2)*(g*g);
+/// w = w*decay; w = w - step*m / (sqrt(v)/sqrt_c2 + eps). One operation order, no fused
+/// multiply-add, IEEE division and square root: CPU and CUDA agree bit for bit.
+/// With a remainder, weight (BF16) and remainder together are the fp32 master w:
+/// bits = (weight << 16) + remainder (kernels/master.h).
+struct AdamW {
+  void* weight;         // BF16 or F32 [count]
+  int16_t* remainder;   // [count] if weight is BF16, else nullptr
+  float* moment1;       // [count]
+  float* moment2;       // [count]
+  const void* gradient; // same dtype as weight [count]
+  void* speculated;     // nullptr: update in place. Else: [count], only the new weight is
+                        // written here and weight, remainder and moments stay as they are.
+  int64_t count;
+  AdamWScalars scalars;
+  DType dtype;
+  /// Lowered to the lowest `first_element + i` whose new master is not finite or rounds to
+  /// infinity; the caller starts it at INT64_MAX.
+  int64_t* first_bad;
+  int64_t first_element;
+};
+
+/// One instance per device and trainer; it holds library handles and primitive caches.
+/// Not thread-safe per stream: calls of one stream come from one thread; the CPU form may
+/// be called from two streams (compute and cpu lane) at once.
+/// InvalidArgument if a shape is unsupported; nothing is launched then.
+class Kernels {
+ public:
+  virtual ~Kernels() = default;
+  virtual int64_t matmul_workspace_bytes() const = 0;
+
+  virtual absl::Status Run(Stream& stream, const Matmul& op) = 0;
+  virtual absl::Status Run(Stream& stream, const EmbeddingForward& op) = 0;
+  virtual absl::Status Run(Stream& stream, const EmbeddingBackward& op) = 0;
+  virtual absl::Status Run(Stream& stream, const RmsNormForward& op) = 0;
+  virtual absl::Status Run(Stream& stream, const RmsNormBackward& op) = 0;
+  virtual absl::Status Run(Stream& stream, const Rope& op) = 0;
+  virtual absl::Status Run(Stream& stream, const AttentionForward& op) = 0;
+  virtual absl::Status Run(Stream& stream, const AttentionBackward& op) = 0;
+  virtual absl::Status Run(Stream& stream, const SwiGluForward& op) = 0;
+  virtual absl::Status Run(Stream& stream, const SwiGluBackward& op) = 0;
+  virtual absl::Status Run(Stream& stream, const Add& op) = 0;
+  virtual absl::Status Run(Stream& stream, const CrossEntropy& op) = 0;
+  virtual absl::Status Run(Stream& stream, const SumInOrder& op) = 0;
+  virtual absl::Status Run(Stream& stream, const Fill& op) = 0;
+  virtual absl::Status Run(Stream& stream, const ReduceGradient& op) = 0;
+  virtual absl::Status Run(Stream& stream, const AdamW& op) = 0;
+};
+
+struct KernelOptions {
+  /// Threads of one CPU operation; part of the numerics profile.
+  int threads = 1;
+};
+
+/// Kernels for a device of `kind`. Unimplemented if this build has none for it.
+absl::StatusOr<std::unique_ptr<Kernels>> CreateKernels(DeviceKind kind,
+                                                       const KernelOptions& options);
+
+}  // namespace strata
