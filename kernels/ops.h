@@ -27,14 +27,17 @@ inline constexpr int32_t kIgnoredLabel = -100;
 inline constexpr int64_t kTileElements = 8192;
 
 /// c = op(a) * op(b), or c += with `accumulate`. a and b are of `dtype`, c of `c_dtype`.
-/// The result of a row does not depend on the number of rows. Sums are fp32.
+/// The result of a row does not depend on the number of rows. Sums are fp32, that with the
+/// old c included. Strides let several matrices share the rows of one activation: then a
+/// and c start at a multiple of the element size only.
 struct Matmul {
-  void* c;        // [m, n], c_dtype
-  const void* a;  // [m, k], or [k, m] if transpose_a
+  void* c;        // [m, n], c_dtype, rows c_stride apart
+  const void* a;  // [m, k], or [k, m] if transpose_a; rows a_stride apart
   const void* b;  // [k, n], or [n, k] if transpose_b
   int64_t m, n, k;
+  int64_t a_stride = 0, c_stride = 0;  // elements from row to row; 0: nothing between
   bool transpose_a = false, transpose_b = false;
-  bool accumulate = false;  // only with c_dtype F32
+  bool accumulate = false;
   DType dtype, c_dtype;
   std::byte* workspace = nullptr;  // Kernels::matmul_workspace_bytes()
 };
@@ -130,19 +133,19 @@ int64_t AttentionBackwardWorkspaceBytes(int64_t rows, int64_t heads);
 /// output = silu(gate) * up
 struct SwiGluForward {
   void* output;      // T [rows, width]
-  const void* gate;  // T [rows, width]
-  const void* up;    // T [rows, width]
-  int64_t rows, width;
+  const void* gate;  // T [rows, width], rows row_stride apart
+  const void* up;    // T [rows, width], rows row_stride apart
+  int64_t rows, width, row_stride;
   DType dtype;
 };
 
 struct SwiGluBackward {
-  void* gate_gradient;          // T [rows, width]
-  void* up_gradient;            // T [rows, width]
+  void* gate_gradient;          // T [rows, width], rows row_stride apart
+  void* up_gradient;            // T [rows, width], rows row_stride apart
   const void* output_gradient;  // T [rows, width]
-  const void* gate;             // T [rows, width]
-  const void* up;               // T [rows, width]
-  int64_t rows, width;
+  const void* gate;             // T [rows, width], rows row_stride apart
+  const void* up;               // T [rows, width], rows row_stride apart
+  int64_t rows, width, row_stride;
   DType dtype;
 };
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <absl/status/status.h>
+#include <absl/strings/string_view.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -57,11 +58,14 @@ struct MicroBatchInputs {
 struct LayerContext {
   Stream& stream;
   Kernels& kernels;
+  std::byte* matmul_workspace;  // Kernels::matmul_workspace_bytes()
+  MicroBatchShape shape;
   MicroBatchInputs inputs;
   const std::byte* constants;       // what Layer::WriteConstants made, on the device
   const std::byte* weights;         // flat, tensor i at offset i of the layout
   const std::byte* shared_weights;  // of layer shared_layer(), flat
-  const std::byte* input;           // output of the layer before; null for the first
+  const std::byte* input;           // output of the layer before; null for the first.
+                                    // Backward gets it again
   std::byte* output;                // Forward: to write; null for the last
   std::byte* saved;                 // Forward writes, Backward reads
   std::byte* workspace;
@@ -88,6 +92,10 @@ class Layer {
 
   /// Index of an earlier layer whose weights this one reads too (tied head), or -1.
   virtual int shared_layer() const { return -1; }
+
+  /// Index of an earlier layer with the same constants, which this one is given in place
+  /// of its own, or -1. (Every block reads the same rotary tables.)
+  virtual int constants_layer() const { return -1; }
 
   /// Read-only tables that live on the device for the whole run (rotary tables).
   virtual int64_t ConstantBytes(const MicroBatchShape&) const { return 0; }
