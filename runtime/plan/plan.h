@@ -274,7 +274,8 @@ struct PlanSet {
 /// pending void: the state is settled again.)
 bool MayFollow(const PlanSet& set, const Plan& plan, const PlanKey& next);
 
-/// "block.3/state[2]", for messages and timelines.
-std::string Describe(const StepTrace& trace, const Op& op);
+/// "block.3/state[2]" where a slice's state is moved, "block.3/forward[0]" where a
+/// micro-batch is computed: for messages and timelines.
+std::string Describe(const StepTrace& trace, const Plan& plan, const Op& op);
 
 }  // namespace strata
