@@ -55,6 +55,15 @@ if(STRATA_CUDA)
 endif()
 message(STATUS "strata: CUDA ${STRATA_HAS_CUDA}")
 
+# A card to run tests on: what the driver lists, asked at each configuring.
+set(STRATA_HAS_GPU OFF)
+if(STRATA_HAS_CUDA)
+  execute_process(COMMAND nvidia-smi -L RESULT_VARIABLE smi_result OUTPUT_VARIABLE cards ERROR_QUIET)
+  if(smi_result EQUAL 0 AND cards MATCHES "GPU 0")
+    set(STRATA_HAS_GPU ON)
+  endif()
+endif()
+
 if(STRATA_TESTS)
   find_package(GTest REQUIRED)
 endif()

@@ -58,3 +58,31 @@ function(strata_test name)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
 endfunction()
+
+# strata_gpu_test(NAME SOURCES ... DEPENDS ...): needs nvcc to build and a card to run. Without a card it is
+# no test of ctest's, so that no test is skipped unseen; strata_report_gpu_tests() says so, once.
+function(strata_gpu_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  if(NOT STRATA_HAS_CUDA)
+    return()
+  endif()
+  if(NOT ARG_SOURCES)
+    set(ARG_SOURCES ${name}.cc)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} strata_flags CUDA::cudart_static GTest::gtest_main)
+  if(STRATA_HAS_GPU)
+    add_test(NAME ${name} COMMAND ${name})
+    # One after the other: they want the card's memory, and a step's time, to themselves.
+    set_tests_properties(${name} PROPERTIES LABELS gpu TIMEOUT 600 RESOURCE_LOCK gpu)
+  endif()
+endfunction()
+
+function(strata_report_gpu_tests)
+  if(NOT STRATA_HAS_GPU)
+    add_test(NAME no_gpu_here_so_gpu_tests_are_not_run
+      COMMAND ${CMAKE_COMMAND} -E echo "no GPU: gpu tests not run (CUDA in this build: ${STRATA_HAS_CUDA})")
+    set_tests_properties(no_gpu_here_so_gpu_tests_are_not_run PROPERTIES LABELS "unit;gpu")
+    message(STATUS "strata: no GPU: gpu tests not run")
+  endif()
+endfunction()
