@@ -15,6 +15,9 @@ constexpr int kInterruptionsMax = 64;
 /// A drive's own error may be a passing one; two are a fact.
 constexpr int kDeviceErrorRetriesMax = 1;
 
+/// Not an errno: a read got nothing where bytes were written.
+constexpr int kEndOfFile = -1;
+
 bool IsInterruption(int error_number) {
   return error_number == EINTR || error_number == EAGAIN || error_number == EBUSY;
 }
@@ -23,6 +26,7 @@ bool IsInterruption(int error_number) {
 /// argument or a read-only filesystem stays what it is.
 bool IsDeviceError(int error_number) {
   switch (error_number) {
+    case kEndOfFile:
     case EIO:
     case EBADMSG:
     case ENODATA:
@@ -96,11 +100,11 @@ absl::Status ChunkQueue::Advance(int index, int64_t result, bool* finished) {
     *finished = true;
     return absl::OkStatus();
   }
-  // Every range that is read was written: an early end is a truncated file.
-  if (result == 0) return Retry(index, is_read ? ENODATA : EIO);
   ++counters_.short_count;
   const int64_t progress = result / kAlignment * kAlignment;
-  if (progress == 0) return Retry(index, EAGAIN);
+  // Less than a page. Every range that is read was written, so a read then met the end
+  // of a truncated file, unless the next attempt gets further.
+  if (progress == 0) return Retry(index, is_read ? kEndOfFile : EIO);
   slot.done_bytes += progress;
   slot.retry_count = 0;
   Submit(index);
@@ -125,13 +129,22 @@ absl::Status ChunkQueue::Retry(int index, int error_number) {
   return absl::OkStatus();
 }
 
-absl::Status ChunkQueue::Error(const Slot& slot, int error_number) const {
+std::string ChunkQueue::Describe(const Slot& slot) const {
   const Chunk& chunk = slot.chunk;
-  return IoError(
-      error_number,
-      absl::StrCat(Name(chunk.op), " '", chunk.name, "' at ", chunk.offset, "+",
-                   chunk.size_bytes, " in ", paths_[chunk.file], " (", slot.done_bytes,
-                   " bytes moved, ", slot.retry_count, " retries)"));
+  return absl::StrCat(Name(chunk.op), " '", chunk.name, "' at ", chunk.offset, "+",
+                      chunk.size_bytes, " in ", paths_[chunk.file], " (after ",
+                      slot.done_bytes, " bytes and ", slot.retry_count, " retries)");
+}
+
+absl::Status ChunkQueue::Error(const Slot& slot, int error_number) const {
+  if (error_number != kEndOfFile) return IoError(error_number, Describe(slot));
+  return absl::DataLossError(
+      absl::StrCat(Describe(slot), ": the file ends before these bytes"));
+}
+
+std::unique_ptr<IoQueue> ChunkQueue::TakeQueue() {
+  STRATA_CHECK(in_flight_count_ == 0);
+  return std::move(queue_);
 }
 
 }  // namespace strata

@@ -60,7 +60,9 @@ class ChunkQueue {
   void Wake() { queue_->Wake(); }
 
   const ChunkCounters& counters() const { return counters_; }
-  const IoQueue& queue() const { return *queue_; }
+
+  /// The queue itself; this object is of no use after. REQUIRES: nothing is in flight.
+  std::unique_ptr<IoQueue> TakeQueue();
 
  private:
   struct Slot {
@@ -75,6 +77,7 @@ class ChunkQueue {
   /// OK with `finished` set, OK without (another attempt is on its way), or the error.
   absl::Status Advance(int index, int64_t result, bool* finished);
   absl::Status Retry(int index, int error_number);
+  std::string Describe(const Slot& slot) const;
   absl::Status Error(const Slot& slot, int error_number) const;
 
   std::unique_ptr<IoQueue> queue_;

@@ -12,7 +12,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -78,10 +77,9 @@ struct IoQueueOptions {
   std::vector<std::span<std::byte>> memory;
 };
 
-using IoQueueFactory =
-    std::function<absl::StatusOr<std::unique_ptr<IoQueue>>(const IoQueueOptions&)>;
-
 /// Each answers with the reason when this machine does not offer it.
+absl::StatusOr<std::unique_ptr<IoQueue>> MakeUringQueue(const IoQueueOptions& options);
+absl::StatusOr<std::unique_ptr<IoQueue>> MakeAioQueue(const IoQueueOptions& options);
 absl::StatusOr<std::unique_ptr<IoQueue>> MakeThreadQueue(const IoQueueOptions& options);
 
 }  // namespace strata

@@ -46,7 +46,8 @@ struct NvmeStoreOptions {
   std::vector<std::span<std::byte>> memory;
   /// A drive that does not answer for this long fails the store.
   std::chrono::milliseconds stall_limit = std::chrono::minutes(2);
-  IoQueueFactory queue_factory = MakeThreadQueue;
+  IoBackend io_backend = IoBackend::kAuto;
+  QueueDecorator decorate_queue;  // or null; called once for each directory
 };
 
 class NvmeStore final : public Store {

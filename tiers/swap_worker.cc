@@ -93,12 +93,15 @@ absl::Status SwapWorker::SetUp() {
   queue_options.depth = kQueueDepth;
   queue_options.files = {{.descriptor = file_.descriptor.get(), .path = file_.path}};
   queue_options.memory = options_.memory;
-  STRATA_ASSIGN_OR_RETURN(std::unique_ptr<IoQueue> queue,
-                          options_.queue_factory(queue_options));
+  STRATA_ASSIGN_OR_RETURN(OpenedQueue opened,
+                          OpenIoQueue(options_.io_backend, queue_options));
   description_ = absl::StrCat(
-      file_.path, ": ", queue->description(),
+      file_.path, ": ", opened.why, "; ", opened.queue->description(),
       file_.is_direct ? "" : "; through the page cache, as there is no O_DIRECT here");
-  queue_ = std::make_unique<ChunkQueue>(std::move(queue),
+  if (options_.decorate_queue != nullptr) {
+    opened.queue = options_.decorate_queue(std::move(opened.queue));
+  }
+  queue_ = std::make_unique<ChunkQueue>(std::move(opened.queue),
                                         std::vector<std::string>{file_.path});
   return absl::OkStatus();
 }

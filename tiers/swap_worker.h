@@ -21,11 +21,16 @@
 #include "tiers/checksum_table.h"
 #include "tiers/chunk_queue.h"
 #include "tiers/io_queue.h"
+#include "tiers/io_queue_probe.h"
 #include "tiers/request_lane.h"
 #include "tiers/stripe_map.h"
 #include "tiers/swap_file.h"
 
 namespace strata {
+
+/// Puts something between the store and the kernel, such as a test's faults.
+using QueueDecorator =
+    std::function<std::unique_ptr<IoQueue>(std::unique_ptr<IoQueue> queue)>;
 
 struct SwapWorkerOptions {
   int directory = 0;               // which of the map's
@@ -35,7 +40,8 @@ struct SwapWorkerOptions {
   int64_t window_bytes = 0;
   int request_count_max = 0;  // of both lanes together
   std::vector<std::span<std::byte>> memory;
-  IoQueueFactory queue_factory;
+  IoBackend io_backend = IoBackend::kAuto;
+  QueueDecorator decorate_queue;  // or null
   std::chrono::milliseconds stall_limit;
   /// Called by the I/O thread for each request when this directory's part of it is
   /// done.

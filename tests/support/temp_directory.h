@@ -37,7 +37,7 @@ class TempDirectory {
 inline std::vector<std::string> ListTree(const std::string& directory) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(directory)) {
-    names.push_back(std::filesystem::relative(entry.path(), directory).string());
+    names.push_back(entry.path().lexically_relative(directory).string());
   }
   std::sort(names.begin(), names.end());
   return names;

@@ -14,13 +14,7 @@
 namespace strata {
 namespace {
 
-struct Backend {
-  const char* name;
-  IoQueueFactory make_queue;
-};
-void PrintTo(const Backend& backend, std::ostream* out) { *out << backend.name; }
-
-class NvmeStoreTest : public testing::TestWithParam<Backend> {
+class NvmeStoreTest : public testing::TestWithParam<IoBackend> {
  protected:
   NvmeStoreOptions Options(int64_t capacity_bytes) {
     NvmeStoreOptions options;
@@ -29,7 +23,7 @@ class NvmeStoreTest : public testing::TestWithParam<Backend> {
     options.extent_count_max = 1000;
     options.chunk_bytes = 64 * kKiB;
     options.window_bytes = 256 * kKiB;
-    options.queue_factory = GetParam().make_queue;
+    options.io_backend = GetParam();
     return options;
   }
 
@@ -256,9 +250,8 @@ TEST_P(NvmeStoreTest, RefusesACapacityBeyondTheDriveAndLeavesNothing) {
   EXPECT_TRUE(ListTree(directory_.path()).empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(, NvmeStoreTest,
-                         testing::Values(Backend{"threads", MakeThreadQueue}),
-                         testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(, NvmeStoreTest, testing::ValuesIn(kIoBackends),
+                         [](const auto& backend) { return Name(backend.param); });
 
 }  // namespace
 }  // namespace strata
