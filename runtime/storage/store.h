@@ -1,8 +1,9 @@
-/// A Store is the NVMe tier as the executor sees it: one flat byte address space that the
-/// plan has laid out, with asynchronous reads and writes and a checksum on every extent.
+/// A Store is the NVMe tier as the executor sees it: one flat byte address space that
+/// the plan has laid out, with asynchronous reads and writes and a checksum on every
+/// extent.
 ///
-/// The interface lives here and its implementations in tiers/, so that the runtime knows
-/// nothing of files, rings or drives.
+/// The interface lives here and its implementations in tiers/, so that the runtime
+/// knows nothing of files, rings or drives.
 #pragma once
 
 #include <absl/status/status.h>
@@ -21,8 +22,8 @@ namespace strata {
 using Ticket = uint64_t;
 
 /// Reads and writes form two lanes. Requests of one lane run side by side; the caller
-/// orders conflicting ones by waiting. Not thread-safe: the executor's thread makes every
-/// call. Nothing here blocks, and nothing allocates after the store was made.
+/// orders conflicting ones by waiting. Not thread-safe: the executor's thread makes
+/// every call. Nothing here blocks, and nothing allocates after the store was made.
 class Store {
  public:
   /// Offsets, sizes and memory addresses of every request are multiples of this.
@@ -31,10 +32,10 @@ class Store {
   virtual ~Store() = default;
   virtual int64_t capacity_bytes() const = 0;
 
-  /// Starts a transfer. `memory` stays valid and untouched until its ticket completes;
-  /// `name` says whose bytes these are in error messages ("block.3/state[2]") and must
-  /// outlive the store. A range that was never written reads as FailedPrecondition; a
-  /// range is read back with the offset and size with which it was written (checksums
+  /// Starts a transfer. `memory` stays valid and untouched until its ticket completes,
+  /// and so does `name`, which says in error messages whose bytes these are
+  /// ("block.3/state[2]"). A range that was never written reads as FailedPrecondition;
+  /// a range is read back with the offset and size with which it was written (checksums
   /// belong to whole requests).
   virtual Ticket Read(int64_t offset, std::byte* memory, int64_t size_bytes,
                       absl::string_view name) = 0;
