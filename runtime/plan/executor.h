@@ -97,6 +97,9 @@ struct ExecutorOptions {
   Store* store = nullptr;         // null if the plans use no nvme
   OperationRunner* runner = nullptr;
   Clock* clock = &Clock::Real();
+  /// The most operations of one lane that are submitted and not complete: a store takes
+  /// as many requests in each direction.
+  int32_t lane_depth = 32;
   int32_t timeline_steps = 4;  // how many of the last runs are kept as spans
 };
 
