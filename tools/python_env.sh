@@ -13,7 +13,7 @@ python_env() {
   # An environment with transformers serves the light uses too.
   grep -qs '^transformers ' .venv/strata-stamp && want=transformers
   if [ "$want" = transformers ]; then
-    packages+=(python3-torch)
+    packages+=(python3-torch libopenblas0-pthread)  # without it PyTorch's products take minutes
     files+=(tools/python/requirements-transformers.txt)
   fi
   install_packages "${packages[@]}" || return 1
