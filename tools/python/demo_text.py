@@ -64,7 +64,7 @@ def perl_questions(root=PERL):
         body = file.read_text(encoding="utf-8", errors="replace").split("\n=head1 AUTHOR")[0]
         for section in re.split(r"(?m)^=head2 ", body)[1:]:
             question, _, answer = re.split(r"(?m)^=head1 ", section)[0].partition("\n\n")
-            answer = re.sub(r"(?m)^=(over|back|item|cut|encoding|for|begin|end)\b[ \t]*", "", answer)
+            answer = re.sub(r"(?m)^=(item +|(over|back|cut|for|begin|end)\b.*$)", "", answer)
             answer = "\n\n".join(
                 block.strip("\n") if block[:1].isspace() else plain_pod(" ".join(block.split()))
                 for block in re.split(r"\n\n+", answer) if block.strip())

@@ -95,11 +95,12 @@ def tensors_of(reader, fields, dtype):
     }
     tensors = {}
     for tensor in reader.tensors:
+        name = huggingface_name(tensor.name)
         weight = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
         kind = tensor.name.split(".")[-2]
         if kind in heads:
             weight = unpermute(weight, heads[kind])
-        tensors[huggingface_name(tensor.name)] = weight.astype(DTYPES[dtype])
+        tensors[name] = weight.astype(DTYPES[dtype])
     return tensors
 
 
