@@ -19,6 +19,8 @@ quick=${1:-}
 
 . tools/packages.sh
 install_packages "${STRATA_PACKAGES[@]}" clang libclang-rt-14-dev clang-format
+. tools/python_env.sh
+python_env
 
 python3 tools/check_layers.py
 
