@@ -36,8 +36,9 @@ def parse_arguments(arguments):
     group.add_argument("--max_kl", type=float, help="mean KL(transformers || ours) in nats")
     group.add_argument("--min_argmax", type=float, help="share of positions with the same argmax")
     group.add_argument("--data", metavar="F", help="rows (.jsonl or prepared .safetensors): loss")
-    group.add_argument("--write_logits", metavar="F", help="logits of the first row of --data, in the form --logits reads")
+    group.add_argument("--write_logits", metavar="F", help="logits of the first row of --data, in the form that --logits reads")
     group.add_argument("--prompt", help="a user's message, through the chat template if there is one")
+    group.add_argument("--tokenizer", metavar="DIR", help="for --prompt (default: the model's directory)")
     group.add_argument("--max_new_tokens", type=int, default=60)
 
     group = parser.add_argument_group("training, named as in transformers' Trainer")
@@ -94,7 +95,7 @@ def check_logits(oracle, options):
     if ours.shape != theirs.shape:
         raise training_rows.BadRow(f"{options.logits}: logits are {ours.shape}, the model's {theirs.shape}")
     found = compare_logits(ours, theirs)
-    print(f"opens in transformers {oracle.version}; {found['tokens']} tokens: largest logit difference"
+    print(f"{found['tokens']} tokens: largest logit difference"
           f" {found['relative_difference']:.2e} of the largest logit ({found['largest_logit']:.2f}),"
           f" mean KL {found['mean_kl']:.2e}, argmax equal {found['argmax_equal']:.1%}")
     holds = (np.isfinite(ours).all() and found["relative_difference"] <= options.max_difference
@@ -136,27 +137,35 @@ def train(oracle, options):
     return found, holds
 
 
-def run(options):
-    import transformers_oracle  # after --help: it takes seconds
-    oracle = transformers_oracle.Oracle(options.model, options.threads)
-    if options.train:
-        return train(oracle, options)
-    if options.logits:
-        return check_logits(oracle, options)
-    if options.prompt is not None:
-        text = oracle.generate(options.prompt, options.max_new_tokens)
-        print(text)
-        return {"text": text}, True
-    if not options.data:
-        print(f"{options.model} opens in transformers {oracle.version}: {oracle.parameters} parameters")
-        return {"parameters": oracle.parameters}, True
+def check_data(oracle, options):
     rows = list(training_rows.rows_of(options.data))
     if options.write_logits:
         save_file({"input_ids": rows[0].input_ids.astype(np.int32), "logits": oracle.logits(rows[0])},
                   options.write_logits)
     loss = oracle.loss(rows)
     print(f"loss {loss:.7f} over {len(rows)} rows")
-    return {"loss": loss, "rows": len(rows)}, True
+    return {"loss": loss, "rows": len(rows)}
+
+
+def run(options):
+    """Everything that was asked for, in one dict, and whether all bounds hold."""
+    import transformers_oracle  # after --help: it takes seconds
+    oracle = transformers_oracle.Oracle(options.model, options.threads)
+    print(f"{options.model} opens in transformers {oracle.version}: {oracle.parameters} parameters", flush=True)
+    found, holds = {"parameters": oracle.parameters}, True
+    if options.logits:
+        compared, holds = check_logits(oracle, options)
+        found.update(compared)
+    if options.data:
+        found.update(check_data(oracle, options))
+    if options.prompt is not None:
+        found["text"] = oracle.generate(options.prompt, options.max_new_tokens, options.tokenizer or options.model)
+        print(f"{options.prompt}\n> {found['text']}")
+    if options.train:
+        trained, bounded = train(oracle, options)
+        found.update(trained)
+        holds = holds and bounded
+    return found, holds
 
 
 def main(arguments=None):

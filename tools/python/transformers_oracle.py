@@ -34,7 +34,6 @@ class Oracle:
         if threads:
             torch.set_num_threads(threads)
         self.version = transformers.__version__
-        self._dir = model_dir
         self.model = transformers.AutoModelForCausalLM.from_pretrained(
             model_dir, torch_dtype=torch.float32, attn_implementation="eager")
         self.model.eval()
@@ -75,9 +74,9 @@ class Oracle:
             raise BadRow("no row has a trained token")
         return total / count
 
-    def generate(self, prompt, max_new_tokens):
+    def generate(self, prompt, max_new_tokens, tokenizer_dir):
         """Greedy text, without the prompt. (model.generate() does not load in Debian's PyTorch.)"""
-        tokenizer = transformers.AutoTokenizer.from_pretrained(self._dir)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(tokenizer_dir)
         if tokenizer.chat_template:
             ids = tokenizer.apply_chat_template(
                 [{"role": "user", "content": prompt}], add_generation_prompt=True, return_tensors="pt")
