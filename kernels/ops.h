@@ -223,7 +223,7 @@ struct AdamW {
   AdamWScalars scalars;
   DType dtype;
   /// Lowered to the lowest `first_element + i` whose new master is not finite or rounds to
-  /// infinity; the caller starts it at INT64_MAX.
+  /// infinity; the caller starts it at INT64_MAX. nullptr: nobody wants to know.
   int64_t* first_bad;
   int64_t first_element;
 };

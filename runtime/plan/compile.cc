@@ -1,6 +1,7 @@
 #include "runtime/plan/compile.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "runtime/base/status.h"
 #include "runtime/plan/layout.h"
@@ -70,7 +71,10 @@ std::vector<PlanKey> PlanKeys(const StepTrace& trace, const Decisions& decisions
     }
   }
   std::vector<PlanKey> keys;
-  for (const int32_t count : options.train_micro_batches) {
+  std::vector<int32_t> counts = options.train_micro_batches;
+  std::sort(counts.begin(), counts.end(), std::greater<>());
+  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
+  for (const int32_t count : counts) {
     for (const Border start :
          {Border::kSettled, Border::kPending, Border::kPendingClipped}) {
       if (start == Border::kPending && !pending) continue;

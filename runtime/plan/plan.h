@@ -240,7 +240,8 @@ struct Layout {
   Extent losses_host;
   Extent flags;          // device, one int64 a layer
   Extent flags_host;     // copy of the device's
-  Extent flags_cpu;      // host, one int64 a layer, of updates in the cpu lane
+  Extent flags_cpu;      // host, one int64 a layer, of updates in the cpu lane, which may
+                         // still be under way when a step has ended: read it atomically
   friend bool operator==(const Layout&, const Layout&) = default;
 };
 

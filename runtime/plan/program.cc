@@ -71,6 +71,14 @@ void Program::Load(const Piece& piece, Place source, Place target) {
   }
 }
 
+void Program::Do(VirtualOp op) {
+  for (const VirtualAccess& access : op.accesses) {
+    if (access.mode != AccessMode::kWrite) continue;
+    written_by_item_[Where(access.place)] = static_cast<int32_t>(items_.size()) - 1;
+  }
+  items_.back().ops.push_back(std::move(op));
+}
+
 void Program::Store(const Piece& piece, Place source, Place target) {
   if (source.tier == TierKind::kDevice && target.tier == TierKind::kNvme) {
     const Place stage = New(TierKind::kHost, piece.size_bytes, Pool::kStageOut);
@@ -84,7 +92,6 @@ void Program::Store(const Piece& piece, Place source, Place target) {
     STRATA_CHECK(source.tier == TierKind::kDevice && target.tier == TierKind::kHost);
     Do(Transfer(OpCode::kCopy, Lane::kDeviceToHost, piece, source, target));
   }
-  written_by_item_[Where(target)] = static_cast<int32_t>(items_.size()) - 1;
 }
 
 /// Emits items in order; before each one, every load that may stand there.

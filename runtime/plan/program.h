@@ -94,8 +94,8 @@ class Program {
   /// staging where source and target do not touch. No later than this item, as early as
   /// possible after the item that wrote the source.
   void Load(const Piece& piece, Place source, Place target);
-  /// Appends a computation.
-  void Do(VirtualOp op) { items_.back().ops.push_back(std::move(op)); }
+  /// Appends a computation. What it writes may be loaded by later items only.
+  void Do(VirtualOp op);
   /// Appends the transfer of `piece` from memory at `source` to its home at `target`.
   void Store(const Piece& piece, Place source, Place target);
 

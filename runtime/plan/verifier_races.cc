@@ -100,7 +100,7 @@ absl::Status RaceCheck::CheckResults() const {
           access.mode == AccessMode::kWrite &&
           (Overlaps(access, layout.tile_sums_host) ||
            Overlaps(access, layout.losses_host) ||
-           Overlaps(access, layout.flags_host) || Overlaps(access, layout.flags_cpu));
+           Overlaps(access, layout.flags_host));  // flags_cpu is read atomically
       if (reads_inputs || writes_result) {
         return OpError(set_.trace, plan_, op,
                        reads_inputs ? "reads inputs" : "writes results", " at ",

@@ -1,0 +1,331 @@
+#include "runtime/plan/planner.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <vector>
+
+#include "runtime/base/size.h"
+#include "runtime/base/status.h"
+#include "runtime/plan/residency.h"
+
+namespace strata {
+namespace {
+
+constexpr int64_t kEnough = int64_t{1} << 60;
+
+/// One fully decided step with its price.
+struct Candidate {
+  StepOrder order;
+  Decisions decisions;
+  TierBytes need;  // arenas
+  double seconds = std::numeric_limits<double>::infinity();
+  bool fits = false;
+};
+
+class Search {
+ public:
+  explicit Search(const PlanRequest& request)
+      : request_(request), trace_(request.trace) {
+    budget_ = {request.budgets.device_bytes, request.budgets.host_bytes,
+               request.budgets.nvme_bytes};
+  }
+
+  absl::StatusOr<PlannedStep> Run();
+
+ private:
+  absl::StatusOr<Candidate> Evaluate(const StepOrder& order);
+  absl::StatusOr<Candidate> Place(const StepOrder& order, const TierBytes& homes);
+  absl::Status Consider(const StepOrder& order);
+  absl::Status TryOrders(int32_t depth, int32_t groups);
+  absl::Status Improve();
+  absl::Status DoesNotFit();
+  absl::StatusOr<PlannedStep> Finish();
+  Forecast Price(const PlanSet& set) const;
+  int64_t HostHomes(const StepOrder& order, int64_t device) const;
+  std::vector<PlanKey> SearchKeys(const Decisions& decisions) const;
+  int64_t SliceElements(int32_t depth) const;
+  std::vector<int32_t> SegmentChoices() const;
+  std::vector<TierKind> ActivationChoices() const;
+  bool Fits(const TierBytes& need) const {
+    return need.device <= budget_.device && need.host <= budget_.host &&
+           need.nvme <= budget_.nvme;
+  }
+
+  const PlanRequest& request_;
+  const StepTrace& trace_;
+  TierBytes budget_;
+  std::map<StepOrder, Candidate> seen_;
+  Candidate best_;
+};
+
+int64_t Search::SliceElements(int32_t depth) const {
+  if (request_.overrides.slice_elements) return *request_.overrides.slice_elements;
+  int64_t largest = 0;
+  for (const LayerTrace& layer : trace_.layers) {
+    largest = std::max(largest, layer.trainable_elements);
+  }
+  // An eighth of the largest layer keeps the lanes busy; less saves buffers.
+  const int64_t share = depth > 0 ? 8 : 32;
+  return std::max(CeilDiv(largest, share * trace_.tile_elements), int64_t{1}) *
+         trace_.tile_elements;
+}
+
+std::vector<int32_t> Search::SegmentChoices() const {
+  if (request_.overrides.segment_layers) return {*request_.overrides.segment_layers};
+  std::vector<int32_t> choices;
+  for (int32_t k = 1; k <= std::min(8, std::max(1, trace_.layer_count() - 2)); k *= 2) {
+    choices.push_back(k);
+  }
+  return choices;
+}
+
+std::vector<TierKind> Search::ActivationChoices() const {
+  if (request_.pins.activations) return {*request_.pins.activations};
+  std::vector<TierKind> choices{TierKind::kDevice, TierKind::kHost};
+  if (budget_.nvme > 0) choices.push_back(TierKind::kNvme);
+  return choices;
+}
+
+// Only the steady step and its link to itself are needed to price a candidate.
+std::vector<PlanKey> Search::SearchKeys(const Decisions& decisions) const {
+  std::vector<PlanKey> keys =
+      PlanKeys(trace_, decisions, {{trace_.micro_batches}, false});
+  const auto steady = std::find_if(keys.begin(), keys.end(), [](const PlanKey& key) {
+    return key.kind == PlanKind::kTrain && key.start == Border::kPending;
+  });
+  if (steady != keys.end()) return {*steady};
+  return {keys.front()};
+}
+
+Forecast Search::Price(const PlanSet& set) const {
+  int32_t steady = 0;
+  for (size_t i = 0; i < set.plans.size(); ++i) {
+    const PlanKey& key = set.plans[i].key;
+    const PlanKey& best = set.plans[static_cast<size_t>(steady)].key;
+    if (key.kind == PlanKind::kTrain && key.speculate &&
+        key.micro_batches == trace_.micro_batches && key.start == Border::kPending &&
+        best.start != Border::kPending) {
+      steady = static_cast<int32_t>(i);
+    }
+  }
+  const std::vector<int32_t> sequence(3, steady);
+  return Simulate(set, sequence, request_.profile);
+}
+
+absl::StatusOr<Candidate> Search::Place(const StepOrder& order,
+                                        const TierBytes& homes) {
+  Candidate candidate{order, DecideHomes(request_, order, homes), {}};
+  STRATA_ASSIGN_OR_RETURN(
+      const PlanSet set,
+      CompilePlanSet(trace_, candidate.decisions, SearchKeys(candidate.decisions)));
+  candidate.need = set.arena_bytes;
+  candidate.fits = Fits(candidate.need);
+  if (candidate.fits) candidate.seconds = Price(set).seconds;
+  return candidate;
+}
+
+absl::StatusOr<Candidate> Search::Evaluate(const StepOrder& order) {
+  if (const auto known = seen_.find(order); known != seen_.end()) return known->second;
+  // With no home on the device and all of them in the host: what the buffers take.
+  STRATA_ASSIGN_OR_RETURN(Candidate candidate, Place(order, {0, kEnough, kEnough}));
+  if (candidate.need.device <= budget_.device) {
+    // What is left is given to homes; rounding and packing may take a little more.
+    int64_t device = budget_.device - candidate.need.device;
+    int64_t missing_host = std::max<int64_t>(candidate.need.host - budget_.host, 0);
+    for (int32_t attempt = 0; attempt < 8; ++attempt) {
+      int64_t host_homes = kEnough;
+      if (missing_host > 0) host_homes = HostHomes(order, device) - missing_host;
+      STRATA_ASSIGN_OR_RETURN(candidate, Place(order, {device, host_homes, kEnough}));
+      if (candidate.fits) break;
+      if (candidate.need.device > budget_.device) {
+        device =
+            std::max<int64_t>(device - (candidate.need.device - budget_.device), 0);
+      }
+      if (candidate.need.host > budget_.host) {
+        missing_host += candidate.need.host - budget_.host;
+      }
+    }
+  }
+  return seen_[order] = candidate;
+}
+
+int64_t Search::HostHomes(const StepOrder& order, int64_t device) const {
+  const Decisions decisions = DecideHomes(request_, order, {device, kEnough, kEnough});
+  int64_t bytes = 0;
+  for (size_t l = 0; l < decisions.layers.size(); ++l) {
+    const LayerDecision& layer = decisions.layers[l];
+    if (layer.weights == TierKind::kHost) {
+      bytes += trace_.layers[l].total_elements * trace_.format.weight;
+    }
+    for (const SliceDecision& slice : layer.slices) {
+      const int64_t elements = slice.end - slice.begin;
+      if (slice.state == TierKind::kHost) bytes += elements * trace_.format.state;
+      if (slice.gradient == TierKind::kHost && slice.mode != UpdateMode::kImmediate) {
+        bytes += elements * trace_.format.gradient;
+      }
+      if (slice.mode == UpdateMode::kLagged) bytes += elements * trace_.format.weight;
+    }
+  }
+  return bytes;
+}
+
+absl::Status Search::Consider(const StepOrder& order) {
+  STRATA_ASSIGN_OR_RETURN(const Candidate candidate, Evaluate(order));
+  if (candidate.fits && candidate.seconds < best_.seconds) best_ = candidate;
+  return absl::OkStatus();
+}
+
+absl::Status Search::TryOrders(int32_t depth, int32_t groups) {
+  for (const TierKind activations : ActivationChoices()) {
+    for (const int32_t segment : SegmentChoices()) {
+      const StepOrder order{segment,
+                            groups,
+                            depth,
+                            SliceElements(depth),
+                            activations,
+                            request_.overrides.lagged_share.value_or(0),
+                            request_.overrides.cpu_share.value_or(0)};
+      STRATA_RETURN_IF_ERROR(Consider(order));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Shares of lagged and CPU updates: from the best so far, while a change helps.
+absl::Status Search::Improve() {
+  const bool may_lag = !request_.overrides.lagged_share && trace_.updates_wait_for_norm;
+  const bool may_use_cpu = !request_.overrides.cpu_share;
+  for (const double share : {0.5, 1.0}) {
+    StepOrder order = best_.order;
+    if (may_lag) order.lagged_share = share;
+    if (may_lag) STRATA_RETURN_IF_ERROR(Consider(order));
+    order = best_.order;
+    if (may_use_cpu) order.cpu_share = share;
+    if (may_use_cpu) STRATA_RETURN_IF_ERROR(Consider(order));
+  }
+  for (double step = 0.25; step >= 0.125; step /= 2) {
+    bool improved = true;
+    for (int32_t round = 0; improved && round < 4; ++round) {
+      const double before = best_.seconds;
+      const StepOrder center = best_.order;
+      for (const double change : {-step, step}) {
+        StepOrder order = center;
+        order.lagged_share = std::clamp(center.lagged_share + change, 0.0, 1.0);
+        if (may_lag) STRATA_RETURN_IF_ERROR(Consider(order));
+        order = center;
+        order.cpu_share = std::clamp(center.cpu_share + change, 0.0, 1.0);
+        if (may_use_cpu) STRATA_RETURN_IF_ERROR(Consider(order));
+      }
+      improved = best_.seconds < before;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PlannedStep> Search::Run() {
+  const int32_t most_groups = trace_.micro_batches;
+  std::vector<int32_t> groups{1};
+  if (request_.overrides.groups) {
+    groups = {std::clamp(*request_.overrides.groups, 1, most_groups)};
+  } else {
+    for (int32_t g = 2; g < most_groups; g *= 2) groups.push_back(g);
+    if (most_groups > 1) groups.push_back(most_groups);
+  }
+  const std::vector<int32_t> depths =
+      request_.overrides.depth ? std::vector<int32_t>{*request_.overrides.depth}
+                               : std::vector<int32_t>{2, 1, 0};
+  // More groups and less prefetching cost time: only where nothing else fits.
+  for (const int32_t count : groups) {
+    for (const int32_t depth : depths) {
+      STRATA_RETURN_IF_ERROR(TryOrders(depth, count));
+    }
+    if (best_.fits) break;
+  }
+  if (!best_.fits) return DoesNotFit();
+  STRATA_RETURN_IF_ERROR(Improve());
+  return Finish();
+}
+
+absl::StatusOr<PlannedStep> Search::Finish() {
+  PlannedStep planned;
+  while (true) {
+    planned.decisions = best_.decisions;
+    STRATA_ASSIGN_OR_RETURN(
+        planned.set, CompilePlanSet(trace_, best_.decisions,
+                                    PlanKeys(trace_, best_.decisions, request_.plans)));
+    if (Fits(planned.set.arena_bytes)) break;
+    // Another plan of the set (the first step, a clipped one) takes more than the
+    // steady one: make room by as much.
+    TierBytes over;
+    for (const TierKind tier : {TierKind::kDevice, TierKind::kHost, TierKind::kNvme}) {
+      over[tier] = std::max<int64_t>(
+          planned.set.arena_bytes[tier] -
+              (tier == TierKind::kDevice ? request_.budgets.device_bytes
+               : tier == TierKind::kHost ? request_.budgets.host_bytes
+                                         : request_.budgets.nvme_bytes),
+          0);
+      budget_[tier] -= over[tier];
+    }
+    seen_.clear();
+    STRATA_ASSIGN_OR_RETURN(best_, Evaluate(StepOrder(best_.order)));
+    if (!best_.fits) return DoesNotFit();
+  }
+  planned.forecast = Price(planned.set);
+  const int32_t steady = planned.set.Find(SearchKeys(best_.decisions).front());
+  planned.floor_seconds = FloorSeconds(
+      planned.set, planned.set.plans[static_cast<size_t>(std::max(steady, 0))],
+      request_.profile);
+  return planned;
+}
+
+absl::Status Search::DoesNotFit() {
+  // The least of each tier, the others as they are.
+  TierBytes least{kEnough, kEnough, kEnough};
+  TierBytes smallest{kEnough, kEnough, kEnough};
+  for (const auto& [order, candidate] : seen_) {
+    const TierBytes& need = candidate.need;
+    for (const TierKind tier : {TierKind::kDevice, TierKind::kHost, TierKind::kNvme}) {
+      TierBytes others = need;
+      others[tier] = 0;
+      if (Fits(others)) least[tier] = std::min(least[tier], need[tier]);
+      smallest[tier] = std::min(smallest[tier], need[tier]);
+    }
+  }
+  std::string message = absl::StrCat(
+      "no plan fits: it takes at least ", FormatSize(smallest.device), " (",
+      smallest.device, " bytes) of device memory; given are ",
+      FormatSize(budget_.device), " (", budget_.device, ") of device, ",
+      FormatSize(budget_.host), " (", budget_.host, ") of host memory and ",
+      FormatSize(budget_.nvme), " (", budget_.nvme, ") of nvme.");
+  TierKind cheapest = TierKind::kDevice;
+  double factor = std::numeric_limits<double>::infinity();
+  for (const TierKind tier : {TierKind::kDevice, TierKind::kHost, TierKind::kNvme}) {
+    if (least[tier] == kEnough) continue;
+    const double grows = static_cast<double>(least[tier]) /
+                         static_cast<double>(std::max<int64_t>(budget_[tier], 1));
+    if (grows < factor) factor = grows, cheapest = tier;
+  }
+  if (least[cheapest] < kEnough) {
+    absl::StrAppend(&message, " Cheapest change that fits: ", Name(cheapest),
+                    " memory of ", least[cheapest], " bytes (",
+                    FormatSize(least[cheapest]), ")");
+  } else {
+    absl::StrAppend(
+        &message, " No single budget mends it: raise device memory to ",
+        smallest.device,
+        " bytes first, and host memory or nvme so that they hold the weights and the "
+        "optimizer");
+  }
+  return absl::ResourceExhaustedError(message);
+}
+
+}  // namespace
+
+absl::StatusOr<PlannedStep> PlanStep(const PlanRequest& request) {
+  return Search(request).Run();
+}
+
+}  // namespace strata
