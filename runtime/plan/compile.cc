@@ -59,6 +59,23 @@ Plan Resolve(const PlanKey& key, const std::vector<VirtualOp>& list,
   return plan;
 }
 
+void LinkPlans(PlanSet& set) {
+  const int32_t count = static_cast<int32_t>(set.plans.size());
+  for (int32_t first = 0; first < count; ++first) {
+    std::vector<int32_t> indices;
+    std::vector<const Plan*> seconds;
+    for (int32_t second = 0; second < count; ++second) {
+      if (!MayFollow(set, set.plans[first], set.plans[second].key)) continue;
+      indices.push_back(second);
+      seconds.push_back(&set.plans[second]);
+    }
+    std::vector<std::vector<Link::Wait>> links = DeriveLinks(set.plans[first], seconds);
+    for (size_t i = 0; i < links.size(); ++i) {
+      set.links.push_back({first, indices[i], std::move(links[i])});
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<PlanKey> PlanKeys(const StepTrace& trace, const Decisions& decisions,
@@ -110,14 +127,7 @@ absl::StatusOr<PlanSet> CompilePlanSet(const StepTrace& trace,
     set.plans.push_back(Resolve(key, list, program.buffers()));
     DeriveWaits(set.plans.back());
   }
-  const int32_t count = static_cast<int32_t>(set.plans.size());
-  for (int32_t first = 0; first < count; ++first) {
-    for (int32_t second = 0; second < count; ++second) {
-      if (!MayFollow(set, set.plans[first], set.plans[second].key)) continue;
-      set.links.push_back(
-          {first, second, DeriveLink(set.plans[first], set.plans[second])});
-    }
-  }
+  LinkPlans(set);
   return set;
 }
 

@@ -147,23 +147,28 @@ void DeriveWaits(Plan& plan) {
   }
 }
 
-std::vector<Link::Wait> DeriveLink(const Plan& first, const Plan& second) {
-  WaitBuilder builder;
+std::vector<std::vector<Link::Wait>> DeriveLinks(const Plan& first,
+                                                 std::span<const Plan* const> seconds) {
   const auto given = [](const Plan& plan, const Op& op, uint32_t base) {
     std::vector<uint32_t> waits(plan.Waits(op).begin(), plan.Waits(op).end());
     for (uint32_t& wait : waits) wait += base;
     return waits;
   };
-  for (const Op& op : first.ops) builder.Add(first, op, given(first, op, 0));
+  WaitBuilder after_first;
+  for (const Op& op : first.ops) after_first.Add(first, op, given(first, op, 0));
   const uint32_t border = static_cast<uint32_t>(first.ops.size());
-  std::vector<Link::Wait> link;
-  for (uint32_t i = 0; i < second.ops.size(); ++i) {
-    const Op& op = second.ops[i];
-    for (const uint32_t wait : builder.Add(second, op, given(second, op, border))) {
-      if (wait < border) link.push_back({i, wait});
+  std::vector<std::vector<Link::Wait>> links;
+  for (const Plan* second : seconds) {
+    WaitBuilder builder = after_first;
+    std::vector<Link::Wait>& link = links.emplace_back();
+    for (uint32_t i = 0; i < second->ops.size(); ++i) {
+      const Op& op = second->ops[i];
+      for (const uint32_t wait : builder.Add(*second, op, given(*second, op, border))) {
+        if (wait < border) link.push_back({i, wait});
+      }
     }
   }
-  return link;
+  return links;
 }
 
 }  // namespace strata

@@ -2,6 +2,7 @@
 /// parallel.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "runtime/plan/plan.h"
@@ -13,7 +14,9 @@ namespace strata {
 /// implied.
 void DeriveWaits(Plan& plan);
 
-/// Waits of `second` on `first` when it follows it. Both have their own waits already.
-std::vector<Link::Wait> DeriveLink(const Plan& first, const Plan& second);
+/// Waits of each plan in `seconds` on `first` when it follows it. All have their own
+/// waits already.
+std::vector<std::vector<Link::Wait>> DeriveLinks(const Plan& first,
+                                                 std::span<const Plan* const> seconds);
 
 }  // namespace strata
