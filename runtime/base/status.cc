@@ -8,6 +8,11 @@
 #include <cstring>
 
 namespace strata {
+namespace {
+
+constexpr absl::string_view kMendUrl = "strata/mend";
+
+}  // namespace
 
 absl::Status IoError(int error_number, absl::string_view context) {
   const char* name = strerrorname_np(error_number);
@@ -37,6 +42,16 @@ absl::Status Annotate(const absl::Status& status, absl::string_view context) {
     annotated.SetPayload(url, payload);
   });
   return annotated;
+}
+
+absl::Status WithMend(absl::Status status, absl::string_view mend) {
+  status.SetPayload(kMendUrl, absl::Cord(mend));  // does nothing if OK
+  return status;
+}
+
+std::string MendOf(const absl::Status& status) {
+  const absl::optional<absl::Cord> mend = status.GetPayload(kMendUrl);
+  return mend.has_value() ? std::string(*mend) : "";
 }
 
 namespace internal {

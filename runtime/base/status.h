@@ -6,6 +6,7 @@
 #include <absl/status/statusor.h>
 #include <absl/strings/string_view.h>
 
+#include <string>
 #include <utility>
 
 namespace strata {
@@ -17,6 +18,12 @@ absl::Status IoError(int error_number, absl::string_view context);
 
 /// `status` with `context` and ": " before its message. OK stays OK; payloads stay.
 absl::Status Annotate(const absl::Status& status, absl::string_view context);
+
+/// `status` with what the user can do about it, apart from the message: programs print
+/// it on a line of its own. OK stays OK. The last mend that was given counts.
+absl::Status WithMend(absl::Status status, absl::string_view mend);
+/// What WithMend was given, or "".
+std::string MendOf(const absl::Status& status);
 
 namespace internal {
 [[noreturn]] void CheckFailed(const char* expression, const char* file, int line);
