@@ -38,8 +38,11 @@ class ScheduleClock final : public Clock {
     const int reads = store_ == nullptr ? 0 : store_->pending_count(Kind::kRead);
     const int writes = store_ == nullptr ? 0 : store_->pending_count(Kind::kWrite);
     if (stream_count + reads + writes == 0) return false;
-    int choice = std::uniform_int_distribution<int>(
-        0, stream_count + reads + writes - 1)(random_);
+    // Uneven speeds reach more orders than even ones: one lane runs for a while,
+    // another is starved.
+    if (random_() % 4 == 0) favoured_ = random_();
+    int choice = static_cast<int>(favoured_ %
+                                  static_cast<uint32_t>(stream_count + reads + writes));
     if (choice < stream_count) {
       streams[static_cast<size_t>(choice)].first->RunOne(
           *streams[static_cast<size_t>(choice)].second);
@@ -53,6 +56,7 @@ class ScheduleClock final : public Clock {
 
  private:
   std::mt19937 random_;
+  uint32_t favoured_ = 0;
   std::vector<CpuDevice*> devices_;  // not owned
   MemoryStore* store_;               // not owned
   double seconds_ = 0;
