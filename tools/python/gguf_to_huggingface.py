@@ -36,10 +36,12 @@ OTHER_TENSORS = {
 # How GGUF's name of a pre-tokenizer splits text before byte-level BPE. "smollm" splits every
 # digit off first; without that step white space before digits becomes other tokens.
 PRE_TOKENIZERS = {
-    "smollm": lambda: pre_tokenizers.Sequence([
-        pre_tokenizers.Digits(individual_digits=True),
-        pre_tokenizers.ByteLevel(add_prefix_space=False),
-    ]),
+    "smollm": lambda: pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False),
+        ]
+    ),
     "gpt-2": lambda: pre_tokenizers.ByteLevel(add_prefix_space=False),
 }
 CONTROL_TOKEN = 3  # tokenizer.ggml.token_type
@@ -145,7 +147,9 @@ def config_of(fields, tied, dtype):
 
 def tokenizer_of(fields):
     if fields["tokenizer.ggml.model"] != "gpt2":
-        raise UnsupportedModel(f"tokenizer.ggml.model is {fields['tokenizer.ggml.model']!r}, not 'gpt2'")
+        raise UnsupportedModel(
+            f"tokenizer.ggml.model is {fields['tokenizer.ggml.model']!r}, not 'gpt2'"
+        )
     pre = fields["tokenizer.ggml.pre"]
     if pre not in PRE_TOKENIZERS:
         raise UnsupportedModel(f"tokenizer.ggml.pre is {pre!r}; known are {sorted(PRE_TOKENIZERS)}")
@@ -155,10 +159,13 @@ def tokenizer_of(fields):
     tokenizer.pre_tokenizer = PRE_TOKENIZERS[pre]()
     tokenizer.decoder = decoders.ByteLevel()
     types = fields["tokenizer.ggml.token_type"]
-    tokenizer.add_special_tokens([
-        AddedToken(token, special=True, normalized=False)
-        for token, kind in zip(tokens, types) if kind == CONTROL_TOKEN
-    ])
+    tokenizer.add_special_tokens(
+        [
+            AddedToken(token, special=True, normalized=False)
+            for token, kind in zip(tokens, types)
+            if kind == CONTROL_TOKEN
+        ]
+    )
     return tokenizer
 
 
@@ -172,8 +179,14 @@ def tokenizer_config_of(fields):
     config = {
         "add_prefix_space": False,
         "added_tokens_decoder": {
-            str(i): {"content": token, "lstrip": False, "normalized": False, "rstrip": False,
-                     "single_word": False, "special": True}
+            str(i): {
+                "content": token,
+                "lstrip": False,
+                "normalized": False,
+                "rstrip": False,
+                "single_word": False,
+                "special": True,
+            }
             for i, (token, kind) in enumerate(zip(tokens, fields["tokenizer.ggml.token_type"]))
             if kind == CONTROL_TOKEN
         },
@@ -196,7 +209,9 @@ def convert(gguf_file, output_dir, dtype):
     reader = gguf.GGUFReader(gguf_file)
     fields = Fields(reader)
     if fields["general.architecture"] != "llama":
-        raise UnsupportedModel(f"general.architecture is {fields['general.architecture']!r}, not 'llama'")
+        raise UnsupportedModel(
+            f"general.architecture is {fields['general.architecture']!r}, not 'llama'"
+        )
     output_dir = pathlib.Path(output_dir)
 
     tensors = tensors_of(reader, fields, dtype)
@@ -204,16 +219,25 @@ def convert(gguf_file, output_dir, dtype):
     save_file(tensors, weights, metadata={"format": "pt"})
     os.chmod(weights, 0o666 & ~_umask())  # the library makes it 0600
 
-    write_json(output_dir / "config.json", config_of(fields, "lm_head.weight" not in tensors, dtype))
+    write_json(
+        output_dir / "config.json", config_of(fields, "lm_head.weight" not in tensors, dtype)
+    )
     config, special = tokenizer_config_of(fields)
     tokenizer_of(fields).save(str(output_dir / "tokenizer.json"))
     write_json(output_dir / "tokenizer_config.json", config)
     write_json(output_dir / "special_tokens_map.json", special)
-    write_json(output_dir / "generation_config.json", {
-        key: value for key, value in (
-            ("bos_token_id", fields.get("tokenizer.ggml.bos_token_id")),
-            ("eos_token_id", fields.get("tokenizer.ggml.eos_token_id")),
-            ("pad_token_id", fields.get("tokenizer.ggml.padding_token_id"))) if value is not None})
+    write_json(
+        output_dir / "generation_config.json",
+        {
+            key: value
+            for key, value in (
+                ("bos_token_id", fields.get("tokenizer.ggml.bos_token_id")),
+                ("eos_token_id", fields.get("tokenizer.ggml.eos_token_id")),
+                ("pad_token_id", fields.get("tokenizer.ggml.padding_token_id")),
+            )
+            if value is not None
+        },
+    )
 
 
 def _umask():

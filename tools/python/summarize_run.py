@@ -41,7 +41,11 @@ def memory_table(report):
 def mean_loss(steps):
     """Token-weighted over the steps."""
     tokens = sum(step["trained_tokens"] for step in steps)
-    return sum(step["loss"] * step["trained_tokens"] for step in steps) / tokens if tokens else float("nan")
+    return (
+        sum(step["loss"] * step["trained_tokens"] for step in steps) / tokens
+        if tokens
+        else float("nan")
+    )
 
 
 def total_by_lane(steps, pick):
@@ -53,7 +57,9 @@ def total_by_lane(steps, pick):
 
 
 def by_size(seconds):
-    shown = [f"{lane} {value:.1f}" for lane, value in sorted(seconds.items(), key=lambda item: -item[1])]
+    shown = [
+        f"{lane} {value:.1f}" for lane, value in sorted(seconds.items(), key=lambda item: -item[1])
+    ]
     return ", ".join(shown) or "none"
 
 
@@ -61,16 +67,23 @@ def step_lines(steps):
     edge = max(1, len(steps) // 5)
     seconds = sum(step["seconds"] for step in steps)
     tokens = sum(step["tokens"] for step in steps)
-    busy = total_by_lane(steps, lambda step: {lane: value["busy_seconds"] for lane, value in step["lanes"].items()})
-    yield (f"loss {mean_loss(steps[:edge]):.3f} over the first {edge} steps,"
-           f" {mean_loss(steps[-edge:]):.3f} over the last {edge}, of {len(steps)}")
+    busy = total_by_lane(
+        steps, lambda step: {lane: value["busy_seconds"] for lane, value in step["lanes"].items()}
+    )
+    yield (
+        f"loss {mean_loss(steps[:edge]):.3f} over the first {edge} steps,"
+        f" {mean_loss(steps[-edge:]):.3f} over the last {edge}, of {len(steps)}"
+    )
     yield f"{tokens} tokens in {seconds:.1f} s: {tokens / max(seconds, 1e-9):.0f} tokens/s"
     yield f"seconds that lanes worked: {by_size(busy)}"
-    yield f"seconds that computing waited for them: {by_size(total_by_lane(steps, lambda step: step['stall_seconds']))}"
+    stalls = total_by_lane(steps, lambda step: step["stall_seconds"])
+    yield f"seconds that computing waited for them: {by_size(stalls)}"
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("output_dir", type=pathlib.Path)
     parser.add_argument("log_file", type=pathlib.Path)
     options = parser.parse_args(arguments)
@@ -84,7 +97,10 @@ def main(arguments=None):
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyError as error:
-        print(f"error: no {error} in {options.output_dir}/report.json or {options.log_file}", file=sys.stderr)
+        print(
+            f"error: no {error} in {options.output_dir}/report.json or {options.log_file}",
+            file=sys.stderr,
+        )
         return 2
     return 0
 

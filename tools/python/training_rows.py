@@ -45,25 +45,31 @@ def json_lines_rows(path):
                 raise BadRow(f"{where}: not a row of token ids: {error!r}") from error
             lengths = value.get("document_lengths", [len(ids)])
             if labels.shape != ids.shape or ids.ndim != 1 or sum(lengths) != len(ids):
-                raise BadRow(f"{where}: {ids.shape} input_ids, {labels.shape} labels and document_lengths"
-                             f" of {sum(lengths)} tokens do not fit together")
+                raise BadRow(
+                    f"{where}: {ids.shape} input_ids, {labels.shape} labels and document_lengths"
+                    f" of {sum(lengths)} tokens do not fit together"
+                )
             yield Row(ids, labels, lengths)
 
 
 def prepared_rows(path, max_seq_length):
-    """Rows of `max_seq_length` tokens (the file's own by default); unpacked, one for each document."""
+    """Rows of `max_seq_length` tokens (default: the file's own); unpacked, each document is one."""
     with safe_open(path, framework="np") as file:
         metadata = file.metadata() or {}
         length = max_seq_length or int(metadata["max_seq_length"])
         ids, labels = file.get_slice("input_ids"), file.get_slice("labels")
         borders = file.get_tensor("document_offsets")
         total = int(borders[-1])
-        starts = range(0, total, length) if metadata.get("packing") == "true" else borders[:-1].tolist()
+        starts = (
+            range(0, total, length) if metadata.get("packing") == "true" else borders[:-1].tolist()
+        )
         for index, start in enumerate(starts):
             end = min(start + length, total)
             if metadata.get("packing") != "true":
                 end = min(end, int(borders[index + 1]))
-            inner = borders[np.searchsorted(borders, start, "right"):np.searchsorted(borders, end, "left")]
+            inner = borders[
+                np.searchsorted(borders, start, "right") : np.searchsorted(borders, end, "left")
+            ]
             lengths = np.diff(np.concatenate([[start], inner, [end]])).tolist()
             yield Row(ids[start:end].astype(np.int64), labels[start:end].astype(np.int64), lengths)
 

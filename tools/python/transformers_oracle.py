@@ -35,7 +35,8 @@ class Oracle:
             torch.set_num_threads(threads)
         self.version = transformers.__version__
         self.model = transformers.AutoModelForCausalLM.from_pretrained(
-            model_dir, torch_dtype=torch.float32, attn_implementation="eager")
+            model_dir, torch_dtype=torch.float32, attn_implementation="eager"
+        )
         self.model.eval()
         self.parameters = sum(p.numel() for p in self.model.parameters())
 
@@ -43,20 +44,28 @@ class Oracle:
         """Logits [tokens, vocab] of one row."""
         model = model or self.model
         if row.input_ids.max() >= model.config.vocab_size:
-            raise BadRow(f"token id {row.input_ids.max()}, but the model has {model.config.vocab_size} tokens")
+            raise BadRow(
+                f"token id {row.input_ids.max()}, but the model has {model.config.vocab_size} tokens"
+            )
         documents = torch.repeat_interleave(
-            torch.arange(len(row.document_lengths)), torch.tensor(row.document_lengths))
+            torch.arange(len(row.document_lengths)), torch.tensor(row.document_lengths)
+        )
         positions = torch.cat([torch.arange(length) for length in row.document_lengths])
         visible = (documents[:, None] == documents[None, :]).tril()
         dtype = next(model.parameters()).dtype
         mask = torch.zeros(visible.shape, dtype=dtype).masked_fill(~visible, torch.finfo(dtype).min)
-        return model(input_ids=torch.from_numpy(row.input_ids)[None], attention_mask=mask[None, None],
-                     position_ids=positions[None], use_cache=False).logits[0]
+        return model(
+            input_ids=torch.from_numpy(row.input_ids)[None],
+            attention_mask=mask[None, None],
+            position_ids=positions[None],
+            use_cache=False,
+        ).logits[0]
 
     def _loss_sum(self, row, model=None):
         targets = torch.from_numpy(row.targets())
         return torch.nn.functional.cross_entropy(
-            self._forward(row, model).float(), targets, ignore_index=IGNORED, reduction="sum")
+            self._forward(row, model).float(), targets, ignore_index=IGNORED, reduction="sum"
+        )
 
     def logits(self, row):
         with torch.no_grad():
@@ -79,7 +88,10 @@ class Oracle:
         tokenizer = transformers.AutoTokenizer.from_pretrained(tokenizer_dir)
         if tokenizer.chat_template:
             ids = tokenizer.apply_chat_template(
-                [{"role": "user", "content": prompt}], add_generation_prompt=True, return_tensors="pt")
+                [{"role": "user", "content": prompt}],
+                add_generation_prompt=True,
+                return_tensors="pt",
+            )
         else:
             ids = tokenizer(prompt, return_tensors="pt").input_ids
         end = self.model.config.eos_token_id
@@ -97,7 +109,9 @@ class Oracle:
 
     def weight_difference(self, model_dir):
         """The largest absolute difference from the weights in `model_dir`, and where it is."""
-        other = transformers.AutoModelForCausalLM.from_pretrained(model_dir, torch_dtype=torch.float32)
+        other = transformers.AutoModelForCausalLM.from_pretrained(
+            model_dir, torch_dtype=torch.float32
+        )
         ours, theirs = dict(self.model.named_parameters()), dict(other.named_parameters())
         return max((float((ours[name] - theirs[name]).abs().max()), name) for name in ours)
 
@@ -108,29 +122,55 @@ class Oracle:
         in float32, and AdamW updates the float32 weights.
         """
         parameters = dict(self.model.named_parameters())
-        plain = {name for name, p in parameters.items() if p.ndim < 2} if not options.decay_norms else set()
+        plain = (
+            {name for name, p in parameters.items() if p.ndim < 2}
+            if not options.decay_norms
+            else set()
+        )
         optimizer = torch.optim.AdamW(
-            [{"params": [p for name, p in parameters.items() if name not in plain],
-              "weight_decay": options.weight_decay},
-             {"params": [parameters[name] for name in sorted(plain)], "weight_decay": 0.0}],
-            lr=options.learning_rate, betas=(options.adam_beta1, options.adam_beta2), eps=options.adam_epsilon)
+            [
+                {
+                    "params": [p for name, p in parameters.items() if name not in plain],
+                    "weight_decay": options.weight_decay,
+                },
+                {"params": [parameters[name] for name in sorted(plain)], "weight_decay": 0.0},
+            ],
+            lr=options.learning_rate,
+            betas=(options.adam_beta1, options.adam_beta2),
+            eps=options.adam_epsilon,
+        )
         per_step = options.per_device_train_batch_size * options.gradient_accumulation_steps
         worker = Bfloat16Copy(self.model) if options.bf16 else None
         steps = []
         for step in range(options.max_steps):
             batch = [rows[(step * per_step + i) % len(rows)] for i in range(per_step)]
             lr = options.learning_rate * schedule_factor(
-                options.lr_scheduler_type, step, options.warmup_steps, options.max_steps)
+                options.lr_scheduler_type, step, options.warmup_steps, options.max_steps
+            )
             for group in optimizer.param_groups:
                 group["lr"] = lr
             optimizer.zero_grad()
             loss, trained = self._gradients(batch, worker)
-            norm = float(torch.nn.utils.clip_grad_norm_(
-                self.model.parameters(), options.max_grad_norm or math.inf))
+            norm = float(
+                torch.nn.utils.clip_grad_norm_(
+                    self.model.parameters(), options.max_grad_norm or math.inf
+                )
+            )
             optimizer.step()
-            steps.append({"step": step + 1, "loss": loss, "grad_norm": norm, "lr": lr,
-                          "tokens": sum(len(row.input_ids) for row in batch), "trained_tokens": trained})
-            print(f"step {step + 1}/{options.max_steps} loss {loss:.6f} grad_norm {norm:.6f} lr {lr:.3g}", flush=True)
+            steps.append(
+                {
+                    "step": step + 1,
+                    "loss": loss,
+                    "grad_norm": norm,
+                    "lr": lr,
+                    "tokens": sum(len(row.input_ids) for row in batch),
+                    "trained_tokens": trained,
+                }
+            )
+            print(
+                f"step {step + 1}/{options.max_steps} loss {loss:.6f} grad_norm {norm:.6f} lr {lr:.3g}",
+                flush=True,
+            )
         return steps
 
     def _gradients(self, batch, worker):
@@ -156,7 +196,8 @@ class Bfloat16Copy:
     def __init__(self, master):
         self._master = master
         self.model = transformers.AutoModelForCausalLM.from_config(
-            master.config, torch_dtype=torch.bfloat16, attn_implementation="eager")
+            master.config, torch_dtype=torch.bfloat16, attn_implementation="eager"
+        )
 
     def refresh(self):
         with torch.no_grad():

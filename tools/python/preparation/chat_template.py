@@ -19,8 +19,10 @@ from preparation.documents import Refused
 # Noncharacters of Unicode that mark what a template puts between {% generation %} tags.
 GENERATION_START, GENERATION_END = "\ufdd0", "\ufdd1"
 
-ALPACA = ("Below is an instruction that describes a task{paired}. Write a response that"
-          " appropriately completes the request.\n\n### Instruction:\n{instruction}\n\n{input}### Response:\n")
+ALPACA = (
+    "Below is an instruction that describes a task{paired}. Write a response that"
+    " appropriately completes the request.\n\n### Instruction:\n{instruction}\n\n{input}### Response:\n"
+)
 ALPACA_PAIRED = ", paired with an input that provides further context"
 
 
@@ -29,7 +31,7 @@ class TemplateFault(ValueError):
 
 
 class Generation(jinja2.ext.Extension):
-    """{% generation %} ... {% endgeneration %}, with which a template marks what the assistant says."""
+    """{% generation %} ... {% endgeneration %}: how a template marks what is trained."""
 
     tags = {"generation"}
 
@@ -54,7 +56,9 @@ def _raise(message):
 
 
 def _tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )
 
 
 def _template_source(directory, config):
@@ -71,12 +75,13 @@ def _template_source(directory, config):
 class ChatTemplate:
     """The template of a tokenizer directory.
 
-    `special_tokens` maps names like eos_token to text; `endings` are all tokens that may end a turn.
+    `special_tokens` maps names like eos_token to text; `endings` are all that may end a turn.
     """
 
     def __init__(self, source, special_tokens, endings):
         environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
+            trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols]
+        )
         environment.filters["tojson"] = _tojson
         environment.globals["raise_exception"] = _raise
         environment.globals["strftime_now"] = _strftime_now
@@ -92,20 +97,30 @@ class ChatTemplate:
         try:
             return cls(source, special_tokens, endings) if source else None
         except jinja2.TemplateError as error:
-            raise Refused(f"{directory}: the chat template is broken: {error}\nmend it, or pass --prompt_template alpaca") from error
+            raise Refused(
+                f"{directory}: the chat template is broken: {error}\nmend it, or pass --prompt_template alpaca"
+            ) from error
 
     def render(self, messages):
         """(text, spans): spans are the [start, end) of what is trained, in characters."""
         text = self._text(messages, add_generation_prompt=False)
         if self._marks:
             return self._marked(text)
-        return text, [self._answer(text, messages, index)
-                      for index, message in enumerate(messages) if message["role"] == "assistant"]
+        return text, [
+            self._answer(text, messages, index)
+            for index, message in enumerate(messages)
+            if message["role"] == "assistant"
+        ]
 
     def _text(self, messages, add_generation_prompt):
         try:
-            return self._template.render(messages=messages, add_generation_prompt=add_generation_prompt,
-                                         tools=None, documents=None, **self._special)
+            return self._template.render(
+                messages=messages,
+                add_generation_prompt=add_generation_prompt,
+                tools=None,
+                documents=None,
+                **self._special,
+            )
         except (jinja2.TemplateError, TemplateFault, TypeError) as error:
             raise TemplateFault(f"the chat template refuses it: {error}") from error
 
@@ -127,10 +142,12 @@ class ChatTemplate:
         White space after the token that ends the turn is not the model's to say.
         """
         before = self._text(messages[:index], add_generation_prompt=True)
-        after = self._text(messages[:index + 1], add_generation_prompt=False)
+        after = self._text(messages[: index + 1], add_generation_prompt=False)
         if not (text.startswith(after) and after.startswith(before)):
-            raise TemplateFault(f"the chat template rewrites earlier messages, so it cannot be told what"
-                                f" message {index} adds; use a template with generation tags")
+            raise TemplateFault(
+                f"the chat template rewrites earlier messages, so it cannot be told what"
+                f" message {index} adds; use a template with generation tags"
+            )
         end = len(after)
         said = after.rstrip()
         if said.endswith(self._endings):
@@ -141,8 +158,10 @@ class ChatTemplate:
 def alpaca_text(record, end_token):
     """(text, spans) of an instruction in the form that Stanford Alpaca used."""
     prompt = ALPACA.format(
-        paired=ALPACA_PAIRED if record["input"] else "", instruction=record["instruction"],
-        input=f"### Input:\n{record['input']}\n\n" if record["input"] else "")
+        paired=ALPACA_PAIRED if record["input"] else "",
+        instruction=record["instruction"],
+        input=f"### Input:\n{record['input']}\n\n" if record["input"] else "",
+    )
     text = prompt + record["output"] + end_token
     return text, [(len(prompt), len(text))]
 
@@ -150,4 +169,7 @@ def alpaca_text(record, end_token):
 def alpaca_messages(record):
     """The same instruction as a conversation."""
     question = record["instruction"] + ("\n\n" + record["input"] if record["input"] else "")
-    return [{"role": "user", "content": question}, {"role": "assistant", "content": record["output"]}]
+    return [
+        {"role": "user", "content": question},
+        {"role": "assistant", "content": record["output"]},
+    ]

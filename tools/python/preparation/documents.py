@@ -33,7 +33,7 @@ class Document:
 
 
 class BadLines:
-    """What happens to a line that cannot be used: the first one ends the run, or all are counted."""
+    """Lines that cannot be used: the first one ends the run, or all are counted."""
 
     def __init__(self, policy):
         self.policy = policy
@@ -41,7 +41,9 @@ class BadLines:
 
     def report(self, where, why):
         if self.policy == "refuse":
-            raise Refused(f"{where}: {why}\nmend the line, or pass --bad_lines skip to count such lines and go on")
+            raise Refused(
+                f"{where}: {why}\nmend the line, or pass --bad_lines skip to count such lines and go on"
+            )
         self.count += 1
         if self.count <= REPORTED_MAX:
             print(f"skipped {where}: {why}", file=sys.stderr)
@@ -75,10 +77,15 @@ class Source:
         self._bad = bad_lines
         self._text_documents = text_documents  # a document is a: file, blank_line, line
 
+    @staticmethod
+    def kind_of(path, kind):
+        if kind == "auto":
+            return "json" if path.suffix in (".json", ".jsonl", ".ndjson") else "text"
+        return kind
+
     def documents(self, kind):
         """Documents of the file, read as `kind`: text, json, or auto by the file's name."""
-        if kind == "auto":
-            kind = "json" if self.path.suffix in (".json", ".jsonl", ".ndjson") else "text"
+        kind = self.kind_of(self.path, kind)
         with self.path.open("rb") as file:
             if kind == "text":
                 yield from self._texts(file)
@@ -100,14 +107,18 @@ class Source:
                 return
             self.position = file.tell()
             if len(line) > LINE_BYTES_MAX:
-                raise Refused(f"{self.path}:{number}: longer than {LINE_BYTES_MAX >> 20} MiB\n"
-                              "break it into several lines")
+                raise Refused(
+                    f"{self.path}:{number}: longer than {LINE_BYTES_MAX >> 20} MiB\n"
+                    "break it into several lines"
+                )
             if number == 1:
                 line = line.removeprefix(codecs.BOM_UTF8)
             try:
                 yield number, line.decode("utf-8").replace("\r\n", "\n")
             except UnicodeDecodeError as error:
-                self._bad.report(f"{self.path}:{number}", f"not UTF-8 at byte {error.start + 1} of the line")
+                self._bad.report(
+                    f"{self.path}:{number}", f"not UTF-8 at byte {error.start + 1} of the line"
+                )
 
     def _texts(self, file):
         lines = self._lines(file)
@@ -117,7 +128,9 @@ class Source:
         paragraph, first = [], 0
         for number, line in itertools.chain(lines, [(0, "")]):
             if paragraph and (self._text_documents == "line" or not line.strip()):
-                yield Document(f"{self.path}:{first}", parts=text_parts(["".join(paragraph).rstrip("\n")]))
+                yield Document(
+                    f"{self.path}:{first}", parts=text_parts(["".join(paragraph).rstrip("\n")])
+                )
                 paragraph = []
             if line.strip():
                 first = first if paragraph else number
@@ -147,7 +160,9 @@ def document_of(where, value):
     if not isinstance(value, dict):
         raise ValueError(f"expected an object, found {type(value).__name__}")
     if "messages" in value or "conversations" in value:
-        return Document(where, messages=conversation_of(value.get("messages", value.get("conversations"))))
+        return Document(
+            where, messages=conversation_of(value.get("messages", value.get("conversations")))
+        )
     if "instruction" in value:
         record = {key: value.get(key) or "" for key in ("instruction", "input", "output")}
         for key, text in record.items():
@@ -160,7 +175,9 @@ def document_of(where, value):
         if not isinstance(value["text"], str):
             raise ValueError(f"text is {type(value['text']).__name__}, not a string")
         return Document(where, parts=text_parts([value["text"]]))
-    raise ValueError(f"no text, messages, conversations or instruction among the keys {sorted(value)[:8]}")
+    raise ValueError(
+        f"no text, messages, conversations or instruction among the keys {sorted(value)[:8]}"
+    )
 
 
 def conversation_of(turns):

@@ -43,14 +43,16 @@ class JsonArray:
         if self._ended:
             return False
         self._lines = self._line()
-        self._text = self._text[self._at:]
+        self._text = self._text[self._at :]
         self._at = 0
         data = self._file.read(max(CHUNK_BYTES, len(self._text)))
         self._ended = not data
         try:
             self._text += self._decoder.decode(data, final=self._ended)
         except UnicodeDecodeError as error:
-            raise BrokenArray(f"{self._line()}: not UTF-8 after this line: {error.reason}") from error
+            raise BrokenArray(
+                f"{self._line()}: not UTF-8 after this line: {error.reason}"
+            ) from error
         return True
 
     def _peek(self):
@@ -65,7 +67,9 @@ class JsonArray:
     def _expect(self, characters):
         found = self._peek()
         if found not in characters:
-            raise BrokenArray(f"{self._line()}: expected {' or '.join(characters)}, found {found!r}")
+            raise BrokenArray(
+                f"{self._line()}: expected {' or '.join(characters)}, found {found!r}"
+            )
         self._at += 1
         return found
 

@@ -1,7 +1,8 @@
 """Writes prepared data: a .safetensors of any length, with little memory, complete or not at all.
 
   input_ids         int32 [tokens]
-  labels            int32 [tokens]: aligned with input_ids, -100 is not trained; the first of a document is -100
+  labels            int32 [tokens]: aligned with input_ids; -100 is not trained, and stands at the start
+                    of each document
   document_offsets  int64 [documents + 1]: document i is [offsets[i], offsets[i + 1])
 
 With the metadata packing = "true" every row is max_seq_length tokens of this stream, no document
@@ -20,11 +21,18 @@ COPY_BYTES = 4 << 20
 
 
 def header_of(tokens, documents, metadata, length=0):
-    """The file's first bytes. `length`: of the JSON, filled up with spaces, as the format allows."""
+    """The file's first bytes. `length`: of the JSON, to which spaces fill it up."""
     header, offset = {"__metadata__": metadata}, 0
     for name, dtype, item_bytes, count in (
-            ("input_ids", "I32", 4, tokens), ("labels", "I32", 4, tokens), ("document_offsets", "I64", 8, documents + 1)):
-        header[name] = {"dtype": dtype, "shape": [count], "data_offsets": [offset, offset + item_bytes * count]}
+        ("input_ids", "I32", 4, tokens),
+        ("labels", "I32", 4, tokens),
+        ("document_offsets", "I64", 8, documents + 1),
+    ):
+        header[name] = {
+            "dtype": dtype,
+            "shape": [count],
+            "data_offsets": [offset, offset + item_bytes * count],
+        }
         offset += item_bytes * count
     text = json.dumps(header, separators=(",", ":")).encode()
     length = length or -(-len(text) // 8) * 8
@@ -44,7 +52,9 @@ class PreparedFile:
         self._path = path
         self._metadata = metadata
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._paths = [path.with_name(f".{path.name}.{part}") for part in ("ids", "labels", "offsets")]
+        self._paths = [
+            path.with_name(f".{path.name}.{part}") for part in ("ids", "labels", "offsets")
+        ]
         self._files = [part.open("w+b") for part in self._paths]
         longest = {key: value.ljust(20) for key, value in metadata.items()}
         self._header_bytes = -(-len(header_of(10**18, 10**18, longest)) // 512) * 512 - 8
@@ -66,7 +76,11 @@ class PreparedFile:
             other.seek(0)
             shutil.copyfileobj(other, main, COPY_BYTES)
         main.seek(0)
-        main.write(header_of(self._tokens, self._documents, {**self._metadata, **metadata}, self._header_bytes))
+        main.write(
+            header_of(
+                self._tokens, self._documents, {**self._metadata, **metadata}, self._header_bytes
+            )
+        )
         main.flush()
         os.fsync(main.fileno())
         size = os.fstat(main.fileno()).st_size

