@@ -1,11 +1,12 @@
 /// Every operation that a layer can launch, on one page.
 ///
-/// An operation is a struct of arguments. kernels/cpu/ holds readable references that run
-/// at once in the calling task; kernels/cuda/ holds the CUDA forms, which are launched on
-/// the stream and tested against the references. Pointers are device memory, row-major,
-/// 256-byte aligned, not owned. `T*` stands for void* holding elements of `dtype` (F32 or
-/// BF16). Everything is deterministic: no float atomics, reduction order by shape only.
-/// Arithmetic inside an operation is fp32; results are rounded once on storing.
+/// An operation is a struct of arguments. kernels/cpu/ holds readable references that
+/// run at once in the calling task; kernels/cuda/ holds the CUDA forms, which are
+/// launched on the stream and tested against the references. Pointers are device
+/// memory, row-major, 256-byte aligned, not owned. `T*` stands for void* holding
+/// elements of `dtype` (F32 or BF16). Everything is deterministic: no float atomics,
+/// reduction order by shape only. Arithmetic inside an operation is fp32; results are
+/// rounded once on storing.
 #pragma once
 
 #include <absl/status/status.h>
@@ -26,10 +27,11 @@ inline constexpr int32_t kIgnoredLabel = -100;
 /// Elements in one tile of the gradient norm: the unit in which slices are cut, too.
 inline constexpr int64_t kTileElements = 8192;
 
-/// c = op(a) * op(b), or c += with `accumulate`. a and b are of `dtype`, c of `c_dtype`.
-/// The result of a row does not depend on the number of rows. Sums are fp32, that with the
-/// old c included. Strides let several matrices share the rows of one activation: then a
-/// and c start at a multiple of the element size only.
+/// c = op(a) * op(b), or c += with `accumulate`. a and b are of `dtype`, c of
+/// `c_dtype`. Without transpose_a, the result of a row does not depend on the number of
+/// rows. Sums are fp32, that with the old c included. Strides let several matrices
+/// share the rows of one activation: then a and c start at a multiple of the element
+/// size only.
 struct Matmul {
   void* c;        // [m, n], c_dtype, rows c_stride apart
   const void* a;  // [m, k], or [k, m] if transpose_a; rows a_stride apart
@@ -83,10 +85,13 @@ struct RmsNormBackward {
   DType dtype;
   std::byte* workspace;  // RmsNormBackwardWorkspaceBytes(rows, width)
 };
+/// The weight's gradient is summed in so many blocks of consecutive rows, CeilDiv(rows,
+/// partials) rows each, and then over the blocks in order.
+constexpr int64_t RmsNormPartials(int64_t rows) { return rows < 128 ? rows : 128; }
 int64_t RmsNormBackwardWorkspaceBytes(int64_t rows, int64_t width);
 
-/// Rotates pairs (j, j + head_dim/2) of each head in place by the angle of the position;
-/// `inverse` rotates back (the backward pass).
+/// Rotates pairs (j, j + head_dim/2) of each head in place by the angle of the
+/// position; `inverse` rotates back (the backward pass).
 struct Rope {
   void* values;              // T [rows, row_stride], heads start at column 0
   const float* cosines;      // [positions, head_dim / 2]
@@ -98,8 +103,8 @@ struct Rope {
 };
 
 /// Causal attention in which a query sees the earlier positions of its own document of
-/// its own sequence. rows = sequences * length; heads is a multiple of kv_heads and head h
-/// reads key head h / (heads / kv_heads).
+/// its own sequence. rows = sequences * length; heads is a multiple of kv_heads and
+/// head h reads key head h / (heads / kv_heads).
 struct AttentionForward {
   void* output;              // T [rows, heads * head_dim]
   float* log_sum_exp;        // [heads, rows]; kept for the backward
@@ -158,8 +163,9 @@ struct Add {
   DType dtype;
 };
 
-/// Loss and its gradient for some rows of logits. Rows with kIgnoredLabel give loss 0 and
-/// gradient 0. gradient = (softmax - onehot) * scale; nullptr if only the loss is wanted.
+/// Loss and its gradient for some rows of logits. Rows with kIgnoredLabel give loss 0
+/// and gradient 0. gradient = (softmax - onehot) * scale; nullptr if only the loss is
+/// wanted.
 struct CrossEntropy {
   float* losses;           // [rows], unscaled
   void* gradient;          // T [rows, vocab] or nullptr
@@ -182,13 +188,14 @@ struct Fill {
   int64_t size_bytes;
 };
 
-/// Ends a gradient's accumulation: gradient = round(a + b), and the sum of squares of the
-/// rounded values of each tile of kTileElements, from which the global norm is made.
+/// Ends a gradient's accumulation: gradient = round(a + b), and the sum of squares of
+/// the rounded values of each tile of kTileElements, from which the global norm is
+/// made.
 struct ReduceGradient {
-  void* gradient;     // T [count]
-  float* tile_sums;   // [ceil(count / kTileElements)]
-  const float* a;     // [count]
-  const float* b;     // [count], or nullptr: second use of a shared tensor
+  void* gradient;    // T [count]
+  float* tile_sums;  // [ceil(count / kTileElements)]
+  const float* a;    // [count]
+  const float* b;    // [count], or nullptr: second use of a shared tensor
   int64_t count;
   DType dtype;  // of gradient
 };
@@ -196,14 +203,14 @@ struct ReduceGradient {
 /// The scalars of one AdamW step, computed once on the host in double, so that every
 /// device uses the same bits. See docs/numerics.md for the formula.
 struct AdamWScalars {
-  float gradient_scale;   // clip factor / loss scale
+  float gradient_scale;  // clip factor / loss scale
   float beta1, one_minus_beta1;
   float beta2, one_minus_beta2;
-  float step_size;        // lr / (1 - beta1^t)
-  float sqrt_correction2; // sqrt(1 - beta2^t)
+  float step_size;         // lr / (1 - beta1^t)
+  float sqrt_correction2;  // sqrt(1 - beta2^t)
   float epsilon;
-  float decay_factor;     // 1 - lr * weight_decay (decoupled), else 1
-  float l2;               // weight_decay added to the gradient (coupled), else 0
+  float decay_factor;  // 1 - lr * weight_decay (decoupled), else 1
+  float l2;            // weight_decay added to the gradient (coupled), else 0
 };
 
 /// g = scale*grad (+ l2*w); m = b1*m + (1-b1)*g; v = b2*v + (1-b2)*(g*g);
@@ -212,26 +219,26 @@ struct AdamWScalars {
 /// With a remainder, weight (BF16) and remainder together are the fp32 master w:
 /// bits = (weight << 16) + remainder (kernels/master.h).
 struct AdamW {
-  void* weight;         // BF16 or F32 [count]
-  int16_t* remainder;   // [count] if weight is BF16, else nullptr
-  float* moment1;       // [count]
-  float* moment2;       // [count]
-  const void* gradient; // same dtype as weight [count]
-  void* speculated;     // nullptr: update in place. Else: [count], only the new weight is
-                        // written here and weight, remainder and moments stay as they are.
+  void* weight;          // BF16 or F32 [count]
+  int16_t* remainder;    // [count] if weight is BF16, else nullptr
+  float* moment1;        // [count]
+  float* moment2;        // [count]
+  const void* gradient;  // same dtype as weight [count]
+  void* speculated;  // nullptr: update in place. Else: [count], only the new weight is
+                     // written here and weight, remainder and moments stay as they are.
   int64_t count;
   AdamWScalars scalars;
   DType dtype;
-  /// Lowered to the lowest `first_element + i` whose new master is not finite or rounds to
-  /// infinity; the caller starts it at INT64_MAX. nullptr: nobody wants to know.
+  /// Lowered to the lowest `first_element + i` whose new master is not finite or rounds
+  /// to infinity; the caller starts it at INT64_MAX. nullptr: nobody wants to know.
   int64_t* first_bad;
   int64_t first_element;
 };
 
 /// One instance per device and trainer; it holds library handles and primitive caches.
-/// Not thread-safe per stream: calls of one stream come from one thread; the CPU form may
-/// be called from two streams (compute and cpu lane) at once.
-/// InvalidArgument if a shape is unsupported; nothing is launched then.
+/// Not thread-safe per stream: calls of one stream come from one thread; the CPU form
+/// may be called from two streams (compute and cpu lane) at once. InvalidArgument if a
+/// shape is unsupported; nothing is launched then.
 class Kernels {
  public:
   virtual ~Kernels() = default;
