@@ -3,7 +3,6 @@
 find_package(Threads REQUIRED)
 find_package(absl REQUIRED)
 find_package(nlohmann_json REQUIRED)
-find_package(OpenMP REQUIRED COMPONENTS CXX)
 
 # strata_uring, strata_aio and strata_dnnl, the first two static where the programs are to be carried.
 function(strata_find_library target header)
@@ -23,6 +22,8 @@ strata_find_library(uring liburing.h)
 strata_find_library(aio libaio.h)
 # Debian's dnnl-config.cmake asks for OpenCL, which the CPU kernels do not use.
 strata_find_library(dnnl dnnl.h)
+# oneDNN's own OpenMP runtime, to be told to use one thread.
+target_link_libraries(strata_dnnl INTERFACE gomp)
 
 if(STRATA_STATIC)
   # Debian's Abseil package exports the shared files; the static ones lie beside them.
