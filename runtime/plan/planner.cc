@@ -34,6 +34,7 @@ class Search {
   }
 
   absl::StatusOr<PlannedStep> Run();
+  absl::StatusOr<PlannedStep> Take(const Decisions& decisions);
 
  private:
   absl::StatusOr<Candidate> Evaluate(const StepOrder& order);
@@ -43,6 +44,7 @@ class Search {
   absl::Status Improve();
   absl::Status DoesNotFit();
   absl::StatusOr<PlannedStep> Finish();
+  void Describe(PlannedStep& planned) const;
   Forecast Price(const PlanSet& set) const;
   int64_t HostHomes(const StepOrder& order, int64_t device) const;
   std::vector<PlanKey> SearchKeys(const Decisions& decisions) const;
@@ -249,6 +251,28 @@ absl::StatusOr<PlannedStep> Search::Run() {
   return Finish();
 }
 
+absl::StatusOr<PlannedStep> Search::Take(const Decisions& decisions) {
+  PlannedStep planned;
+  planned.decisions = decisions;
+  STRATA_ASSIGN_OR_RETURN(
+      planned.set,
+      CompilePlanSet(trace_, decisions, PlanKeys(trace_, decisions, request_.plans)));
+  if (!Fits(planned.set.arena_bytes)) {
+    seen_[{}] = {{}, decisions, planned.set.arena_bytes};
+    return DoesNotFit();
+  }
+  Describe(planned);
+  return planned;
+}
+
+void Search::Describe(PlannedStep& planned) const {
+  planned.forecast = Price(planned.set);
+  const int32_t steady = planned.set.Find(SearchKeys(planned.decisions).front());
+  STRATA_CHECK(steady >= 0);
+  planned.floor_seconds = FloorSeconds(
+      planned.set, planned.set.plans[static_cast<size_t>(steady)], request_.profile);
+}
+
 absl::StatusOr<PlannedStep> Search::Finish() {
   PlannedStep planned;
   while (true) {
@@ -273,11 +297,7 @@ absl::StatusOr<PlannedStep> Search::Finish() {
     STRATA_ASSIGN_OR_RETURN(best_, Evaluate(StepOrder(best_.order)));
     if (!best_.fits) return DoesNotFit();
   }
-  planned.forecast = Price(planned.set);
-  const int32_t steady = planned.set.Find(SearchKeys(best_.decisions).front());
-  planned.floor_seconds = FloorSeconds(
-      planned.set, planned.set.plans[static_cast<size_t>(std::max(steady, 0))],
-      request_.profile);
+  Describe(planned);
   return planned;
 }
 
@@ -325,7 +345,9 @@ absl::Status Search::DoesNotFit() {
 }  // namespace
 
 absl::StatusOr<PlannedStep> PlanStep(const PlanRequest& request) {
-  return Search(request).Run();
+  Search search(request);
+  return request.overrides.decisions ? search.Take(*request.overrides.decisions)
+                                     : search.Run();
 }
 
 }  // namespace strata

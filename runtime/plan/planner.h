@@ -25,6 +25,7 @@ struct PlannerOverrides {
   std::optional<double> cpu_share;     // of the slices that may be updated on the CPU
   std::optional<int32_t> depth;        // 0 = no prefetch, 1, 2
   std::optional<int64_t> slice_elements;
+  std::optional<Decisions> decisions;  // all of it: nothing is searched
 };
 
 struct PlanRequest {

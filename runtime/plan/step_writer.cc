@@ -234,10 +234,9 @@ VirtualOp StepWriter::Compute(OpCode code, int32_t layer, int32_t m, Place input
     op.Read(Operand::kConstants, At(layout_.constants), trace_.constant_bytes,
             {Role::kConstants, 0, 0});
   }
-  if (layer == 0 || layer == head()) {
-    op.Read(Operand::kInputs, inputs_ + m * trace_.input_bytes, trace_.input_bytes,
-            {Role::kInputs, 0, m});
-  }
+  // Every layer: positions and documents are inputs, too.
+  op.Read(Operand::kInputs, inputs_ + m * trace_.input_bytes, trace_.input_bytes,
+          {Role::kInputs, 0, m});
   if (layer > 0) {
     op.Read(Operand::kInput, input, trace_.layers[layer - 1].output_bytes,
             {Role::kActivation, layer - 1, m});

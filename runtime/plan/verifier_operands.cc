@@ -94,10 +94,7 @@ class OperandTable {
     if (layer().shared_layer >= 0)
       weights(Operand::kSharedWeights, layer().shared_layer);
     Add(Operand::kConstants, kRead, trace_.constant_bytes, Role::kConstants, 0, 0);
-    if (op_.layer == 0 || is_last()) {
-      Add(Operand::kInputs, kRead, trace_.input_bytes, Role::kInputs, 0,
-          op_.micro_batch);
-    }
+    Add(Operand::kInputs, kRead, trace_.input_bytes, Role::kInputs, 0, op_.micro_batch);
     if (op_.layer > 0) {
       Add(Operand::kInput, kRead, trace_.layers[op_.layer - 1].output_bytes,
           Role::kActivation, op_.layer - 1, op_.micro_batch);

@@ -1,0 +1,212 @@
+#include <algorithm>
+
+#include "model/llama.h"
+#include "runtime/base/status.h"
+
+namespace strata::internal {
+namespace {
+
+constexpr int64_t kAlignment = 256;         // bytes, of every tensor
+constexpr int64_t kChunkLogits = 32 << 20;  // elements: logits never exist whole
+
+/// Rows whose logits are computed together: by shape only, since it decides bits.
+int64_t ChunkRows(int64_t rows, int64_t vocab) {
+  int64_t chunk = std::max<int64_t>(kChunkLogits / vocab, 1);
+  if (chunk > 64) chunk = chunk / 64 * 64;
+  return std::min(chunk, rows);
+}
+
+class Head final : public Layer {
+ public:
+  Head(const TransformerConfig& config, DType dtype, const LlamaOptions& options)
+      : config_(config), dtype_(dtype) {
+    if (!config.tied) {
+      tensors_.push_back(
+          MakeTensorSpec(options, "lm_head.weight", {config.vocab, config.hidden}));
+    }
+    tensors_.push_back(MakeTensorSpec(options, "model.norm.weight", {config.hidden}));
+    layout_ = MakeLayout(*this);
+  }
+
+  std::string name() const override { return "head"; }
+  std::vector<TensorSpec> tensors() const override { return tensors_; }
+  int shared_layer() const override { return config_.tied ? 0 : -1; }
+  LayerFootprint Footprint(const MicroBatchShape& shape) const override {
+    const double products = 2.0 * static_cast<double>(shape.tokens()) *
+                            static_cast<double>(config_.vocab * config_.hidden);
+    const int64_t scratch = Cut(shape, nullptr).size_bytes;
+    return {.forward_workspace_bytes = scratch,
+            .backward_workspace_bytes = scratch,
+            .forward_flops = products,
+            .backward_flops = 3 * products};
+  }
+
+  absl::Status Forward(const LayerContext& context) const override {
+    return Run(context, /*train=*/false);
+  }
+  absl::Status Backward(const LayerContext& context) const override {
+    return Run(context, /*train=*/true);
+  }
+
+ private:
+  struct Scratch {
+    std::byte* normed;           // T [rows, hidden]
+    std::byte* normed_gradient;  // T [rows, hidden]
+    std::byte* input_gradient;   // T [rows, hidden], where nobody below wants it
+    float* inverse_rms;          // [rows]
+    float* losses;               // [rows]
+    float* logits;               // [chunk, vocab]
+    std::byte* logits_gradient;  // T [chunk, vocab]
+    std::byte* norm;             // RmsNormBackward's workspace
+    int64_t size_bytes;
+  };
+
+  Scratch Cut(const MicroBatchShape& shape, std::byte* base) const {
+    const int64_t rows = shape.tokens(), chunk = ChunkRows(rows, config_.vocab);
+    int64_t used = 0;
+    const auto take = [&](int64_t size_bytes) {
+      std::byte* const part = base == nullptr ? nullptr : base + used;
+      used += AlignUp(size_bytes, kAlignment);
+      return part;
+    };
+    const int64_t unit = SizeOf(dtype_);
+    Scratch scratch{};
+    scratch.normed = take(rows * config_.hidden * unit);
+    scratch.normed_gradient = take(rows * config_.hidden * unit);
+    scratch.input_gradient = take(rows * config_.hidden * unit);
+    scratch.inverse_rms = reinterpret_cast<float*>(take(rows * 4));
+    scratch.losses = reinterpret_cast<float*>(take(rows * 4));
+    scratch.logits = reinterpret_cast<float*>(take(chunk * config_.vocab * 4));
+    scratch.logits_gradient = take(chunk * config_.vocab * unit);
+    scratch.norm = take(RmsNormBackwardWorkspaceBytes(rows, config_.hidden));
+    scratch.size_bytes = used;
+    return scratch;
+  }
+
+  /// The head's weight [vocab, hidden], and where its gradient goes (null if frozen).
+  const std::byte* Weight(const LayerContext& context) const {
+    // A tied head reads the embedding, whose only tensor lies at element 0.
+    if (config_.tied) return context.shared_weights;
+    return context.weights +
+           layout_.Find("lm_head.weight").first_element * SizeOf(dtype_);
+  }
+  float* Accumulator(const LayerContext& context) const {
+    if (config_.tied) return context.shared_accumulator;
+    const TensorPlacement& head = layout_.Find("lm_head.weight");
+    return head.spec.trainable ? context.accumulator + head.first_element : nullptr;
+  }
+
+  absl::Status Run(const LayerContext& context, bool train) const;
+  absl::Status RunChunk(const LayerContext& context, const Scratch& scratch,
+                        int64_t first, int64_t rows, bool train) const;
+
+  const TransformerConfig config_;
+  const DType dtype_;
+  std::vector<TensorSpec> tensors_;
+  LayerLayout layout_;
+};
+
+absl::Status Head::Run(const LayerContext& context, bool train) const {
+  const int64_t rows = context.shape.tokens();
+  const Scratch scratch = Cut(context.shape, context.workspace);
+  const TensorPlacement& norm = layout_.Find("model.norm.weight");
+  const void* const norm_weight = context.weights + norm.first_element * SizeOf(dtype_);
+  const auto run = [&](const auto& op) {
+    return context.kernels.Run(context.stream, op);
+  };
+  STRATA_RETURN_IF_ERROR(
+      run(RmsNormForward{.output = scratch.normed,
+                         .inverse_rms = scratch.inverse_rms,
+                         .input = context.input,
+                         .weight = norm_weight,
+                         .rows = rows,
+                         .width = config_.hidden,
+                         .epsilon = static_cast<float>(config_.rms_norm_eps),
+                         .dtype = dtype_}));
+  const int64_t chunk = ChunkRows(rows, config_.vocab);
+  for (int64_t first = 0; first < rows; first += chunk) {
+    STRATA_RETURN_IF_ERROR(
+        RunChunk(context, scratch, first, std::min(chunk, rows - first), train));
+  }
+  STRATA_RETURN_IF_ERROR(run(
+      SumInOrder{.sum = context.loss_sum, .values = scratch.losses, .count = rows}));
+  if (!train || (context.input_gradient == nullptr && !norm.spec.trainable)) {
+    return absl::OkStatus();
+  }
+  return run(RmsNormBackward{
+      .input_gradient = context.input_gradient == nullptr ? scratch.input_gradient
+                                                          : context.input_gradient,
+      .weight_accumulator =
+          norm.spec.trainable ? context.accumulator + norm.first_element : nullptr,
+      .output_gradient = scratch.normed_gradient,
+      .residual_gradient = nullptr,
+      .input = context.input,
+      .weight = norm_weight,
+      .inverse_rms = scratch.inverse_rms,
+      .rows = rows,
+      .width = config_.hidden,
+      .dtype = dtype_,
+      .workspace = scratch.norm});
+}
+
+absl::Status Head::RunChunk(const LayerContext& context, const Scratch& scratch,
+                            int64_t first, int64_t rows, bool train) const {
+  const int64_t hidden = config_.hidden, vocab = config_.vocab;
+  const std::byte* const normed = scratch.normed + first * hidden * SizeOf(dtype_);
+  float* const logits =
+      context.logits == nullptr ? scratch.logits : context.logits + first * vocab;
+  const auto run = [&](const auto& op) {
+    return context.kernels.Run(context.stream, op);
+  };
+  STRATA_RETURN_IF_ERROR(run(Matmul{.c = logits,
+                                    .a = normed,
+                                    .b = Weight(context),
+                                    .m = rows,
+                                    .n = vocab,
+                                    .k = hidden,
+                                    .transpose_b = true,
+                                    .dtype = dtype_,
+                                    .c_dtype = DType::kF32,
+                                    .workspace = context.matmul_workspace}));
+  STRATA_RETURN_IF_ERROR(
+      run(CrossEntropy{.losses = scratch.losses + first,
+                       .gradient = train ? scratch.logits_gradient : nullptr,
+                       .logits = logits,
+                       .targets = context.inputs.targets + first,
+                       .rows = rows,
+                       .vocab = vocab,
+                       .scale = context.loss_scale,
+                       .dtype = dtype_}));
+  if (!train) return absl::OkStatus();
+  if (float* const accumulator = Accumulator(context); accumulator != nullptr) {
+    STRATA_RETURN_IF_ERROR(run(Matmul{.c = accumulator,
+                                      .a = scratch.logits_gradient,
+                                      .b = normed,
+                                      .m = vocab,
+                                      .n = hidden,
+                                      .k = rows,
+                                      .transpose_a = true,
+                                      .accumulate = true,
+                                      .dtype = dtype_,
+                                      .c_dtype = DType::kF32,
+                                      .workspace = context.matmul_workspace}));
+  }
+  return run(Matmul{.c = scratch.normed_gradient + first * hidden * SizeOf(dtype_),
+                    .a = scratch.logits_gradient,
+                    .b = Weight(context),
+                    .m = rows,
+                    .n = hidden,
+                    .k = vocab,
+                    .dtype = dtype_,
+                    .c_dtype = dtype_,
+                    .workspace = context.matmul_workspace});
+}
+
+}  // namespace
+
+std::unique_ptr<Layer> MakeLlamaHead(const TransformerConfig& config, DType dtype,
+                                     const LlamaOptions& options) {
+  return std::make_unique<Head>(config, dtype, options);
+}
+
+}  // namespace strata::internal
