@@ -146,7 +146,7 @@ absl::StatusOr<std::vector<IoProbe>> ProbeIoBackends(const std::string& nvme_pat
   std::vector<IoProbe> probes;
   for (const IoBackend backend : kIoBackends) {
     std::unique_ptr<IoQueue> queue;
-    IoProbe probe{.backend = backend};
+    IoProbe probe{.backend = backend, .is_direct = file.is_direct};
     probe.status = TryBackend(backend, options, &queue);
     if (probe.status.ok()) probe.description = queue->description();
     probes.push_back(std::move(probe));

@@ -47,6 +47,7 @@ struct IoProbe {
   IoBackend backend = IoBackend::kThreads;
   std::string description;  // what it offers, if it works
   absl::Status status;      // why it does not
+  bool is_direct = true;    // false: the filesystem has no O_DIRECT
 };
 
 /// Tries every backend in `nvme_path` and leaves nothing there. An error is the
