@@ -91,7 +91,6 @@ absl::Status RaceCheck::Check() {
 
 absl::Status RaceCheck::CheckResults() const {
   const Layout& layout = set_.layout;
-  if (plan_.key.kind == PlanKind::kFlush) return absl::OkStatus();  // it is drained
   for (uint32_t op = 0; op < plan_.ops.size(); ++op) {
     if (op == plan_.result_op || order_.Before(op, plan_.result_op)) continue;
     for (const Access& access : plan_.Accesses(plan_.ops[op])) {

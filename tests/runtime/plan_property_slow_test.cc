@@ -1,0 +1,36 @@
+// The law of plan_property_test on many more and larger plans, for a bounded time.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <iostream>
+
+#include "runtime/plan/compile.h"
+#include "runtime/plan/verifier.h"
+#include "tests/support/random_plans.h"
+
+namespace strata {
+namespace {
+
+TEST(PlanPropertySlow, TenThousandCompiledPlanSetsVerify) {
+  // How many of them depends on the machine; the first failure does not.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(3);
+  uint32_t seed = 1'000'000;
+  for (; seed < 1'010'000 && std::chrono::steady_clock::now() < deadline; ++seed) {
+    std::mt19937 random(seed);
+    const StepTrace trace = RandomTrace(random, 8);
+    const Decisions decisions = RandomDecisions(random, trace);
+    const PlanSetOptions options{{trace.micro_batches}, seed % 4 == 0};
+    const auto set =
+        CompilePlanSet(trace, decisions, PlanKeys(trace, decisions, options));
+    ASSERT_TRUE(set.ok()) << "seed " << seed << ": " << set.status();
+    const TierBytes& bytes = set->arena_bytes;
+    const absl::Status status =
+        VerifyPlanSet(*set, {bytes.device, bytes.host, bytes.nvme});
+    ASSERT_TRUE(status.ok()) << "seed " << seed << ": " << status;
+  }
+  std::cout << seed - 1'000'000 << " plan sets verified\n";
+}
+
+}  // namespace
+}  // namespace strata
