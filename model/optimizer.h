@@ -13,6 +13,9 @@ struct OptimizerSettings {
   double weight_decay = 0;
   bool decoupled_decay = true;  // AdamW; false: decay is added to the gradient (Adam)
   double max_grad_norm = 0;     // 0: no clipping
+  /// Without clipping: a step whose gradient is not finite is skipped, as with clipping,
+  /// at the price that updates wait for the end of the backward. False: it ends the run.
+  bool skip_nonfinite = false;
 };
 
 /// Scalars of step `step` (from 1) at `learning_rate`; `gradient_scale` is the clip

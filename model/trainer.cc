@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <set>
 
 #include "model/home_state.h"
 #include "runtime/base/size.h"
@@ -74,7 +75,7 @@ class TrainerImpl final : public Trainer {
 };
 
 bool UpdatesWait(const TrainerOptions& options) {
-  return options.optimizer.max_grad_norm > 0;
+  return options.optimizer.max_grad_norm > 0 || options.optimizer.skip_nonfinite;
 }
 
 absl::Status TrainerImpl::Init() {
@@ -100,7 +101,7 @@ absl::Status TrainerImpl::Init() {
       return absl::FailedPreconditionError(
           "the plan keeps shards on nvme, but no nvme path was given");
     }
-    STRATA_ASSIGN_OR_RETURN(store_, options_.make_store(plan_.set.arena_bytes.nvme));
+    STRATA_ASSIGN_OR_RETURN(store_, options_.make_store(StoreNeedsOf(plan_.set)));
   }
   STRATA_ASSIGN_OR_RETURN(
       executor_,
@@ -352,6 +353,30 @@ absl::Status TrainerImpl::ReadState(StateKind kind, const TensorWriter& writer) 
 }
 
 }  // namespace
+
+StoreNeeds StoreNeedsOf(const PlanSet& set) {
+  StoreNeeds needs{.capacity_bytes = set.arena_bytes.nvme};
+  std::set<int64_t> offsets;
+  for (const Plan& plan : set.plans) {
+    int32_t reads = 0, writes = 0;
+    for (const Op& op : plan.ops) {
+      reads += op.code == OpCode::kRead;
+      writes += op.code == OpCode::kWrite;
+      for (const Access& access : plan.Accesses(op)) {
+        if (access.tier == TierKind::kNvme) offsets.insert(access.offset);
+      }
+    }
+    // One plan's tail and the next one's head can be under way at once.
+    needs.requests_in_flight = std::max({needs.requests_in_flight, 2 * reads, 2 * writes});
+  }
+  for (const LayerPlacement& layer : set.layout.layers) {
+    for (const SliceLayout& slice : layer.slices) {
+      if (slice.state.tier == TierKind::kNvme) offsets.insert(slice.state.offset);
+    }
+  }
+  needs.extent_count = static_cast<int64_t>(offsets.size());
+  return needs;
+}
 
 absl::StatusOr<PlannedStep> PlanTraining(const ModelShape& model,
                                          const TrainerOptions& options,

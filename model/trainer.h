@@ -31,6 +31,14 @@
 
 namespace strata {
 
+/// What the plan asks of the nvme tier.
+struct StoreNeeds {
+  int64_t capacity_bytes = 0;
+  int64_t extent_count = 0;       // different offsets at which transfers begin
+  int32_t requests_in_flight = 0; // at most, in each direction
+};
+StoreNeeds StoreNeedsOf(const PlanSet& set);
+
 struct TrainerOptions {
   OptimizerSettings optimizer;
   Budgets budgets;  // of the arenas
@@ -44,8 +52,7 @@ struct TrainerOptions {
   Device* device = nullptr;       // computes; outlives the trainer
   Device* host_device = nullptr;  // a CpuDevice for the cpu lane; may be `device`
   /// Makes the nvme tier once its size is known. Needed only where the plan uses one.
-  std::function<absl::StatusOr<std::unique_ptr<Store>>(int64_t capacity_bytes)>
-      make_store;
+  std::function<absl::StatusOr<std::unique_ptr<Store>>(const StoreNeeds&)> make_store;
   Clock* clock = &Clock::Real();
   int32_t timeline_steps = 4;
 };

@@ -131,8 +131,8 @@ Trace RunTiered(const Scenario& scenario, uint32_t seed) {
   options.partial_steps = {1};
   options.evaluates = true;
   options.device = options.host_device = device.get();
-  options.make_store = [](int64_t capacity) -> absl::StatusOr<std::unique_ptr<Store>> {
-    return std::make_unique<MemoryStore>(capacity, MemoryStore::Mode::kImmediate);
+  options.make_store = [](const StoreNeeds& needs) -> absl::StatusOr<std::unique_ptr<Store>> {
+    return std::make_unique<MemoryStore>(needs.capacity_bytes, MemoryStore::Mode::kImmediate);
   };
   ModelShape model = ToyModel(scenario.toy);
   const auto kernels = CreateKernels(DeviceKind::kCpu, {});

@@ -1,0 +1,36 @@
+/// The training loop: data in, steps, evaluations, log and progress out.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "tools/tiertrain/setup.h"
+
+namespace strata {
+
+struct Evaluation {
+  int64_t step = 0;
+  double loss = 0;  // mean over the held-out trained tokens
+};
+
+/// What the report tells of a run.
+struct RunSummary {
+  int64_t steps = 0;
+  int64_t skipped = 0, clipped = 0;
+  int64_t tokens = 0, trained_tokens = 0;
+  double seconds = 0;       // of the steps
+  double last_loss = 0;
+  StepReport totals;        // sums over the steps but for the first
+  int64_t timed_steps = 0;  // in totals
+  std::vector<Evaluation> evaluations;
+  bool interrupted = false;
+};
+
+/// Trains until the last step, an error, or `interrupted` becomes true.
+absl::Status TrainSteps(TrainingRun& run, const std::atomic<bool>& interrupted,
+                        RunSummary& summary);
+
+}  // namespace strata

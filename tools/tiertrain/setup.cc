@@ -1,0 +1,291 @@
+#include "tools/tiertrain/setup.h"
+
+#include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <set>
+#include <thread>
+
+#include "model/llama.h"
+#include "model/model_files.h"
+#include "model/text_file.h"
+#include "runtime/base/available_memory.h"
+#include "runtime/base/size.h"
+#include "runtime/base/status.h"
+#include "runtime/device/cuda_device.h"
+#include "tiers/nvme_store.h"
+#include "tools/tiertrain/process_memory.h"
+
+namespace strata {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::Status ReadConfiguration(TrainingRun& run) {
+  const TrainCommand& command = run.command;
+  STRATA_ASSIGN_OR_RETURN(run.model_config, LoadHfConfig(command.model_directory));
+  ConfigInputs inputs{.flags = command.flags, .hidden = run.model_config.shape.hidden};
+  if (command.deepspeed_file) {
+    STRATA_ASSIGN_OR_RETURN(inputs.deepspeed_text, ReadTextFile(*command.deepspeed_file));
+    inputs.deepspeed_name = *command.deepspeed_file;
+  }
+  run.resolution = ResolveConfig(inputs);
+  STRATA_RETURN_IF_ERROR(run.resolution.status());
+  run.config = run.resolution.config;
+  return CheckTrainable(run.config);
+}
+
+absl::Status OpenData(TrainingRun& run) {
+  DatasetOptions options{.vocab = run.model_config.shape.vocab,
+                         .max_position = run.model_config.shape.max_position,
+                         .max_seq_length = run.config.max_seq_length,
+                         .packing = run.config.packing,
+                         .shuffle = run.config.shuffle,
+                         .seed = static_cast<uint64_t>(run.config.seed)};
+  if (run.command.synthetic_data) {
+    const int64_t rows = run.config.batch.train_batch_size() *
+                         std::max<int64_t>(run.config.max_steps, 1);
+    run.train_data = Dataset::Synthetic(rows, options);
+  } else {
+    STRATA_ASSIGN_OR_RETURN(run.train_data, Dataset::Open(run.command.train_files, options));
+  }
+  if (run.command.eval_file) {
+    options.shuffle = false;
+    STRATA_ASSIGN_OR_RETURN(run.eval_data,
+                            Dataset::Open(std::vector{*run.command.eval_file}, options));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SizeSteps(TrainingRun& run) {
+  const BatchConfig& batch = run.config.batch;
+  const int64_t rows = run.train_data->row_count();
+  StepSizes& sizes = run.sizes;
+  sizes.rows = batch.micro_batch_size;
+  sizes.micro_batches = batch.accumulation_steps;
+  const int64_t left = rows % batch.train_batch_size();
+  sizes.steps_per_epoch = rows / batch.train_batch_size() + (left > 0 && !batch.drop_last);
+  if (sizes.steps_per_epoch == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        rows, " rows of training data are less than one step of ", batch.train_batch_size(),
+        " (train_batch_size), and partial steps are dropped: lower the batch size or set "
+        "--dataloader_drop_last false"));
+  }
+  sizes.last_micro_batches = left > 0 && !batch.drop_last ? CeilDiv(left, sizes.rows)
+                                                          : sizes.micro_batches;
+  sizes.total_steps = run.config.max_steps >= 0
+                          ? run.config.max_steps
+                          : static_cast<int64_t>(std::ceil(
+                                run.config.num_train_epochs *
+                                static_cast<double>(sizes.steps_per_epoch)));
+  for (const ConfigNote& warning : CompleteSchedule(run.config, sizes.steps_per_epoch)) {
+    run.resolution.report.warnings.push_back(warning);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOutputs(const TrainCommand& command) {
+  for (const auto& file : {command.log_file, command.timeline, command.logits_file}) {
+    if (!file) continue;
+    const fs::path parent = fs::absolute(*file).parent_path();
+    std::error_code error;
+    if (!fs::is_directory(parent, error)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(*file, ": its directory ", parent.string(), " does not exist"));
+    }
+  }
+  if (command.output_directory) {
+    std::error_code error;
+    if (fs::exists(*command.output_directory, error) &&
+        !fs::is_directory(*command.output_directory, error)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--output_dir ", *command.output_directory, " is a file"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What is free on the drive of `directory`, or of the nearest parent that exists.
+absl::StatusOr<int64_t> FreeBytes(const std::string& directory) {
+  fs::path path = fs::absolute(directory);
+  std::error_code error;
+  while (!fs::exists(path, error) && path.has_parent_path() && path != path.root_path()) {
+    path = path.parent_path();
+  }
+  struct statvfs drive {};
+  if (statvfs(path.c_str(), &drive) != 0) return IoError(errno, absl::StrCat("statvfs ", directory));
+  return static_cast<int64_t>(drive.f_bavail) * static_cast<int64_t>(drive.f_frsize);
+}
+
+absl::StatusOr<int64_t> NvmeBudget(const RunConfig& config) {
+  int64_t budget = 0;
+  for (const NvmePath& path : config.placement.nvme_paths) {
+    if (path.size_bytes) {
+      budget += *path.size_bytes;
+    } else {
+      STRATA_ASSIGN_OR_RETURN(const int64_t free, FreeBytes(path.directory));
+      budget += free;
+    }
+  }
+  return budget;
+}
+
+absl::Status ChooseDevice(TrainingRun& run) {
+  const std::string& wanted = run.command.device;
+  constexpr int64_t kUnlimited = int64_t{1} << 60;  // budgets are the plan's
+  run.cpu = CreateCpuDevice({.device_bytes = kUnlimited, .pinned_host_bytes = kUnlimited});
+  run.device = run.cpu.get();
+  if (wanted == "cpu") return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<Device>> cuda = CreateCudaDevice(0);
+  if (!cuda.ok()) return wanted == "cuda" ? cuda.status() : absl::OkStatus();
+  run.cuda = *std::move(cuda);
+  run.device = run.cuda.get();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Budgets> ChooseBudgets(const TrainingRun& run) {
+  Budgets budgets;
+  STRATA_ASSIGN_OR_RETURN(const AvailableMemory memory, FindAvailableMemory(""));
+  const int64_t usable = memory.available_bytes / 10 * 9;
+  // On the CPU both arenas come out of the same memory.
+  budgets.host_bytes = run.command.host_memory ? run.command.host_memory->bytes
+                       : run.cuda              ? usable
+                                               : usable / 2;
+  if (!run.cuda) {
+    budgets.device_bytes =
+        run.command.device_memory ? run.command.device_memory->bytes : usable / 2;
+  } else {
+    STRATA_ASSIGN_OR_RETURN(const int64_t free, run.cuda->FreeBytes());
+    budgets.device_bytes = run.command.device_memory
+                               ? run.command.device_memory->bytes - run.cuda->overhead_bytes()
+                               : free - 256 * kMiB;
+    if (budgets.device_bytes <= 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--device_memory ", FormatSize(run.command.device_memory->bytes),
+          " is less than what CUDA itself takes on this device, ",
+          FormatSize(run.cuda->overhead_bytes())));
+    }
+  }
+  STRATA_ASSIGN_OR_RETURN(budgets.nvme_bytes, NvmeBudget(run.config));
+  return budgets;
+}
+
+MachineProfile ProfileOf(const Device& device) {
+  MachineProfile profile;
+  profile.name = std::string(device.name());
+  if (device.kind() == DeviceKind::kCuda) return profile;
+  profile.compute_flops = 2e11;
+  profile.device_memory = 1e10;
+  profile.host_to_device = profile.device_to_host = 5e9;
+  profile.both_directions = 8e9;
+  profile.host_memory = 1.5e10;
+  profile.nvme_read = profile.nvme_write = 1e9;
+  profile.op_overhead_seconds = 5e-5;
+  return profile;
+}
+
+absl::StatusOr<IoBackend> BackendOf(const std::string& name) {
+  if (name == "auto") return IoBackend::kAuto;
+  if (name == "io_uring") return IoBackend::kIoUring;
+  if (name == "libaio") return IoBackend::kLibaio;
+  return IoBackend::kThreads;
+}
+
+}  // namespace
+
+absl::Status PrepareRun(TrainingRun& run) {
+  STRATA_RETURN_IF_ERROR(ReadConfiguration(run));
+  if (run.command.explain_config) return absl::OkStatus();
+  STRATA_RETURN_IF_ERROR(CheckOutputs(run.command));
+  run.parameters = ParameterCount(run.model_config.shape);
+  if (!run.command.from_scratch) {
+    STRATA_ASSIGN_OR_RETURN(run.checkpoint, HfCheckpoint::Open(run.command.model_directory));
+    STRATA_RETURN_IF_ERROR(run.checkpoint->Verify(run.model_config.shape));
+  }
+  STRATA_RETURN_IF_ERROR(OpenData(run));
+  return SizeSteps(run);
+}
+
+absl::StatusOr<ModelShape> MakeModel(const TrainingRun& run) {
+  LlamaOptions llama;
+  if (!run.config.optimizer.decay_norms) {
+    llama.decays = [](absl::string_view name) {
+      return !absl::StrContains(name, "norm") && !absl::EndsWith(name, ".bias");
+    };
+  }
+  ModelShape model;
+  STRATA_ASSIGN_OR_RETURN(model.layers,
+                          BuildLlama(run.model_config.shape, run.config.dtype, llama));
+  int64_t length = run.train_data->row_length();
+  if (run.eval_data) length = std::max(length, run.eval_data->row_length());
+  model.micro_batch = {run.sizes.rows, length};
+  model.micro_batches = static_cast<int32_t>(run.sizes.micro_batches);
+  model.dtype = run.config.dtype;
+  return model;
+}
+
+absl::StatusOr<TrainerOptions> MakeTrainerOptions(TrainingRun& run) {
+  STRATA_RETURN_IF_ERROR(ChooseDevice(run));
+  const OptimizerConfig& optimizer = run.config.optimizer;
+  TrainerOptions options;
+  options.optimizer = {.beta1 = optimizer.beta1,
+                       .beta2 = optimizer.beta2,
+                       .epsilon = optimizer.eps,
+                       .weight_decay = optimizer.weight_decay,
+                       .decoupled_decay = optimizer.decoupled_decay,
+                       .max_grad_norm = optimizer.max_grad_norm,
+                       .skip_nonfinite = run.config.check_grad_overflow};
+  STRATA_ASSIGN_OR_RETURN(options.budgets, ChooseBudgets(run));
+  const PlacementFlags& pins = run.config.placement.pins;
+  const auto pin = [&pins](PlacedKind kind) { return pins[static_cast<size_t>(kind)]; };
+  options.pins = {.weights = pin(PlacedKind::kWeights),
+                  .optimizer = pin(PlacedKind::kOptimizer),
+                  .gradients = pin(PlacedKind::kGradients),
+                  .activations = pin(PlacedKind::kActivations)};
+  run.profile = options.profile = ProfileOf(*run.device);
+  if (run.sizes.last_micro_batches != run.sizes.micro_batches) {
+    options.partial_steps = {static_cast<int32_t>(run.sizes.last_micro_batches)};
+  }
+  options.evaluates = run.eval_data != nullptr;
+  options.kernels.threads = run.command.threads > 0
+                                ? static_cast<int>(run.command.threads)
+                                : std::max(1u, std::thread::hardware_concurrency());
+  options.device = run.device;
+  options.host_device = run.cpu.get();
+  STRATA_ASSIGN_OR_RETURN(const IoBackend backend, BackendOf(run.command.io_backend));
+  std::vector<NvmeDirectory> directories;
+  for (const NvmePath& path : run.config.placement.nvme_paths) {
+    directories.push_back({path.directory, path.size_bytes.value_or(INT64_MAX)});
+  }
+  options.make_store =
+      [directories, backend](const StoreNeeds& needs) -> absl::StatusOr<std::unique_ptr<Store>> {
+    if (directories.empty()) {
+      return absl::InvalidArgumentError(
+          "the plan keeps shards on nvme, but there is no --nvme_path (nvme_path in the JSON)");
+    }
+    NvmeStoreOptions store;
+    store.directories = directories;
+    store.capacity_bytes = needs.capacity_bytes;
+    store.extent_count_max = needs.extent_count;
+    store.requests_in_flight_max = needs.requests_in_flight;
+    store.io_backend = backend;
+    return NvmeStore::Create(std::move(store));
+  };
+  return options;
+}
+
+absl::Status StartTrainer(TrainingRun& run) {
+  STRATA_ASSIGN_OR_RETURN(TrainerOptions options, MakeTrainerOptions(run));
+  STRATA_ASSIGN_OR_RETURN(ModelShape model, MakeModel(run));
+  run.process_bytes_before = ReadProcessMemory().resident_bytes;
+  STRATA_ASSIGN_OR_RETURN(run.trainer, Trainer::Create(std::move(model), std::move(options)));
+  return run.trainer->LoadWeights(run.checkpoint
+                                      ? ReadFrom(*run.checkpoint)
+                                      : RandomWeights(static_cast<uint64_t>(run.config.seed)));
+}
+
+}  // namespace strata
