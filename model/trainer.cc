@@ -367,7 +367,8 @@ StoreNeeds StoreNeedsOf(const PlanSet& set) {
       }
     }
     // One plan's tail and the next one's head can be under way at once.
-    needs.requests_in_flight = std::max({needs.requests_in_flight, 2 * reads, 2 * writes});
+    needs.requests_in_flight =
+        std::max({needs.requests_in_flight, 2 * reads, 2 * writes});
   }
   for (const LayerPlacement& layer : set.layout.layers) {
     for (const SliceLayout& slice : layer.slices) {

@@ -34,8 +34,8 @@ namespace strata {
 /// What the plan asks of the nvme tier.
 struct StoreNeeds {
   int64_t capacity_bytes = 0;
-  int64_t extent_count = 0;       // different offsets at which transfers begin
-  int32_t requests_in_flight = 0; // at most, in each direction
+  int64_t extent_count = 0;        // different offsets at which transfers begin
+  int32_t requests_in_flight = 0;  // at most, in each direction
 };
 StoreNeeds StoreNeedsOf(const PlanSet& set);
 

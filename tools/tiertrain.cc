@@ -26,7 +26,8 @@ void OnSignal(int) { g_interrupted = true; }
 
 void PrintWarnings(const TrainingRun& run) {
   for (const ConfigNote& note : run.resolution.report.warnings) {
-    std::fprintf(stderr, "warning: %s\n", note.Format(run.resolution.deepspeed_name).c_str());
+    std::fprintf(stderr, "warning: %s\n",
+                 note.Format(run.resolution.deepspeed_name).c_str());
   }
   if (!run.checkpoint) return;
   for (const std::string& warning : run.checkpoint->warnings()) {
@@ -53,17 +54,23 @@ absl::Status WriteLogits(TrainingRun& run, const std::string& path) {
   STRATA_RETURN_IF_ERROR(run.eval_data->Fill(0, 0, batch));
   const int64_t vocab = run.model_config.shape.vocab;
   std::vector<float> logits(static_cast<size_t>(shape.tokens() * vocab));
-  const MicroBatch borrowed{batch.tokens, batch.targets, batch.positions, batch.documents};
-  STRATA_RETURN_IF_ERROR(run.trainer->Evaluate(std::span(&borrowed, 1), logits).status());
+  const MicroBatch borrowed{batch.tokens, batch.targets, batch.positions,
+                            batch.documents};
+  STRATA_RETURN_IF_ERROR(
+      run.trainer->Evaluate(std::span(&borrowed, 1), logits).status());
   int64_t used = 0;
   while (used < shape.length && batch.documents[static_cast<size_t>(used)] == 0) ++used;
   const std::vector<StoredTensorSpec> specs = {
-      {"logits", StoredType::kF32, {used, vocab}}, {"input_ids", StoredType::kI32, {used}}};
-  STRATA_ASSIGN_OR_RETURN(const auto writer, SafetensorsWriter::Create(path, specs, {}));
+      {"logits", StoredType::kF32, {used, vocab}},
+      {"input_ids", StoredType::kI32, {used}}};
+  STRATA_ASSIGN_OR_RETURN(const auto writer,
+                          SafetensorsWriter::Create(path, specs, {}));
   STRATA_RETURN_IF_ERROR(writer->Append(
-      "logits", std::as_bytes(std::span(logits).first(static_cast<size_t>(used * vocab)))));
+      "logits",
+      std::as_bytes(std::span(logits).first(static_cast<size_t>(used * vocab)))));
   STRATA_RETURN_IF_ERROR(writer->Append(
-      "input_ids", std::as_bytes(std::span(batch.tokens).first(static_cast<size_t>(used)))));
+      "input_ids",
+      std::as_bytes(std::span(batch.tokens).first(static_cast<size_t>(used)))));
   return writer->Finish();
 }
 
@@ -74,7 +81,8 @@ absl::Status SaveResults(TrainingRun& run, const RunSummary& summary) {
                                        *run.command.output_directory));
     STRATA_RETURN_IF_ERROR(WriteReport(run, summary, *run.command.output_directory));
   }
-  if (run.command.timeline) STRATA_RETURN_IF_ERROR(WriteTimeline(run, *run.command.timeline));
+  if (run.command.timeline)
+    STRATA_RETURN_IF_ERROR(WriteTimeline(run, *run.command.timeline));
   if (run.command.logits_file && run.eval_data) {
     STRATA_RETURN_IF_ERROR(WriteLogits(run, *run.command.logits_file));
   }
@@ -96,7 +104,8 @@ int Train(TrainingRun& run) {
                  static_cast<long>(summary.steps));
     return cli::kInterrupted;
   }
-  if (absl::Status status = SaveResults(run, summary); !status.ok()) return cli::Fail(status);
+  if (absl::Status status = SaveResults(run, summary); !status.ok())
+    return cli::Fail(status);
   if (run.command.output_directory) {
     std::printf("saved in %s\n", run.command.output_directory->c_str());
   }
@@ -110,7 +119,8 @@ int Main(int argc, char** argv) {
   TrainingRun run;
   cli::Flags flags = TrainFlagTable(run.command);
   if (const auto exit_code = cli::ReadCommandLine(argc, argv, flags)) return *exit_code;
-  if (absl::Status status = run.command.Finish(); !status.ok()) return cli::Refuse(status);
+  if (absl::Status status = run.command.Finish(); !status.ok())
+    return cli::Refuse(status);
   if (absl::Status status = PrepareRun(run); !status.ok()) return cli::Refuse(status);
   PrintWarnings(run);
   if (run.command.explain_config) {

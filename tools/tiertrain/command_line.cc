@@ -9,29 +9,34 @@ namespace {
 
 void AddModelAndData(cli::Flags& flags, TrainCommand& c) {
   flags.BeginGroup("Model and data");
-  flags.Add("model_name_or_path", &c.model_directory,
-            {"DIR", "Hugging Face directory: config.json and *.safetensors", "required"});
+  flags.Add(
+      "model_name_or_path", &c.model_directory,
+      {"DIR", "Hugging Face directory: config.json and *.safetensors", "required"});
   flags.Add("from_scratch", &c.from_scratch,
             {"", "seeded random weights; DIR needs config.json only"});
   flags.Add("train_file", &c.train_files,
-            {"F", "prepared .safetensors, or .jsonl of token ids; may be repeated", "required"});
+            {"F", "prepared .safetensors, or .jsonl of token ids; may be repeated",
+             "required"});
   flags.Add("eval_file", &c.eval_file, {"F", "held-out data, in the same forms"});
   flags.Add("synthetic_data", &c.synthetic_data,
             {"", "seeded random tokens in place of --train_file, for benchmarks"});
   flags.Add("max_seq_length", &c.flags.max_seq_length,
             {"N", "tokens in a row; longer samples are cut", "the longest sample", 1});
-  flags.Add("packing", &c.flags.packing, {"", "several samples in a row", "as prepared"});
+  flags.Add("packing", &c.flags.packing,
+            {"", "several samples in a row", "as prepared"});
   flags.Add("shuffle", &c.flags.shuffle, {"", "order by seed", "true"});
 }
 
 void AddTraining(cli::Flags& flags, TrainCommand& c) {
   TrainFlags& t = c.flags;
-  flags.BeginGroup("Training (as transformers' Trainer; they fill what the JSON leaves open)");
+  flags.BeginGroup(
+      "Training (as transformers' Trainer; they fill what the JSON leaves open)");
   flags.Add("deepspeed", &c.deepspeed_file, {"FILE", "DeepSpeed JSON"});
   flags.Add("output_dir", &c.output_directory,
             {"DIR", "where the trained model and report.json go"});
   flags.Add("max_steps", &t.max_steps, {"N", "optimizer steps", "from the epochs"});
-  flags.Add("num_train_epochs", &t.num_train_epochs, {"X", "passes over the data", "3", 0});
+  flags.Add("num_train_epochs", &t.num_train_epochs,
+            {"X", "passes over the data", "3", 0});
   flags.Add("per_device_train_batch_size", &t.per_device_train_batch_size,
             {"N", "rows of a micro-batch", "8", 1});
   flags.Add("gradient_accumulation_steps", &t.gradient_accumulation_steps,
@@ -42,41 +47,50 @@ void AddTraining(cli::Flags& flags, TrainCommand& c) {
   flags.Add("lr_scheduler_type", &t.lr_scheduler_type,
             {"NAME", "constant, linear, cosine, constant_with_warmup", "linear"});
   flags.Add("warmup_steps", &t.warmup_steps, {"N", "steps of warm-up", "0", 0});
-  flags.Add("warmup_ratio", &t.warmup_ratio, {"X", "the same as a share of all steps", "0", 0, 1});
+  flags.Add("warmup_ratio", &t.warmup_ratio,
+            {"X", "the same as a share of all steps", "0", 0, 1});
   flags.Add("weight_decay", &t.weight_decay, {"X", "AdamW's", "0", 0});
-  flags.Add("max_grad_norm", &t.max_grad_norm, {"X", "clips the global norm; 0 = off", "1", 0});
+  flags.Add("max_grad_norm", &t.max_grad_norm,
+            {"X", "clips the global norm; 0 = off", "1", 0});
   flags.Add("adam_beta1", &t.adam_beta1, {"X", "AdamW's", "0.9", 0, 1});
   flags.Add("adam_beta2", &t.adam_beta2, {"X", "AdamW's", "0.999", 0, 1});
   flags.Add("adam_epsilon", &t.adam_epsilon, {"X", "AdamW's", "1e-8", 0});
-  flags.Add("decay_norms", &t.decay_norms,
-            {"", "norms and biases decay, too", "with an optimizer section in the JSON"});
+  flags.Add(
+      "decay_norms", &t.decay_norms,
+      {"", "norms and biases decay, too", "with an optimizer section in the JSON"});
   flags.Add("bf16", &t.bf16, {"", "bf16 weights with a lossless fp32 master", "fp32"});
   flags.Add("fp16", &t.fp16, {"", "refused: not supported yet", "false"});
   flags.Add("seed", &t.seed, {"N", "of data order and random weights", "42", 0});
-  flags.Add("logging_steps", &t.logging_steps, {"N", "steps between lines of progress", "1", 1});
-  flags.Add("eval_steps", &t.eval_steps, {"N", "steps between evaluations", "at the end", 1});
+  flags.Add("logging_steps", &t.logging_steps,
+            {"N", "steps between lines of progress", "1", 1});
+  flags.Add("eval_steps", &t.eval_steps,
+            {"N", "steps between evaluations", "at the end", 1});
 }
 
 void AddTiers(cli::Flags& flags, TrainCommand& c) {
   flags.BeginGroup("Tiers");
-  flags.Add("device", &c.device,
-            {.value = "NAME", .help = "what computes", .choices = {"cpu", "cuda", "auto"}});
-  flags.Add("device_memory", &c.device_memory,
-            {"SIZE", "budget: all that the process holds on the device", "what is free"});
+  flags.Add(
+      "device", &c.device,
+      {.value = "NAME", .help = "what computes", .choices = {"cpu", "cuda", "auto"}});
+  flags.Add(
+      "device_memory", &c.device_memory,
+      {"SIZE", "budget: all that the process holds on the device", "what is free"});
   flags.Add("host_memory", &c.host_memory,
             {"SIZE", "budget of host memory", "90 % of what is available"});
   flags.Add("nvme_path", &c.nvme_paths,
             {"DIR[:SIZE]", "a directory on a drive, and its budget; may be repeated",
              "no nvme tier"});
-  flags.Add("placement", &c.placement,
-            {"KIND=TIER,..",
-             "pins weights, optimizer, gradients or activations to device, host or nvme",
-             "the planner's choice"});
+  flags.Add(
+      "placement", &c.placement,
+      {"KIND=TIER,..",
+       "pins weights, optimizer, gradients or activations to device, host or nvme",
+       "the planner's choice"});
   flags.Add("io_backend", &c.io_backend,
             {.value = "NAME",
              .help = "how drives are read",
              .choices = {"auto", "io_uring", "libaio", "threads"}});
-  flags.Add("threads", &c.threads, {"N", "CPU threads of one operation", "all cores", 0, 1024});
+  flags.Add("threads", &c.threads,
+            {"N", "CPU threads of one operation", "all cores", 0, 1024});
 }
 
 void AddOutput(cli::Flags& flags, TrainCommand& c) {
@@ -94,14 +108,15 @@ void AddOutput(cli::Flags& flags, TrainCommand& c) {
 }  // namespace
 
 cli::Flags TrainFlagTable(TrainCommand& command) {
-  cli::Flags flags("tiertrain",
-                   "Trains a model that does not fit its card: weights, gradients and optimizer "
-                   "rest in device memory, host memory and on NVMe, and move under the "
-                   "computation. Exact: where they rest never changes a bit.",
-                   {"tiertrain --model_name_or_path M --train_file data.safetensors --bf16 "
-                    "--device_memory 24GiB --output_dir out",
-                    "tiertrain --model_name_or_path M --train_file data.jsonl --deepspeed "
-                    "ds.json --explain_plan"});
+  cli::Flags flags(
+      "tiertrain",
+      "Trains a model that does not fit its card: weights, gradients and optimizer "
+      "rest in device memory, host memory and on NVMe, and move under the "
+      "computation. Exact: where they rest never changes a bit.",
+      {"tiertrain --model_name_or_path M --train_file data.safetensors --bf16 "
+       "--device_memory 24GiB --output_dir out",
+       "tiertrain --model_name_or_path M --train_file data.jsonl --deepspeed "
+       "ds.json --explain_plan"});
   AddModelAndData(flags, command);
   AddTraining(flags, command);
   AddTiers(flags, command);

@@ -94,18 +94,21 @@ absl::Status Loop::Step(int64_t step) {
   record.trained_tokens_total = summary_.trained_tokens;
   record.result = result;
   if (log_) STRATA_RETURN_IF_ERROR(log_->Write(record, run_));
-  if (step % run_.config.logging_steps == 0 || step == sizes.total_steps) Progress(record);
+  if (step % run_.config.logging_steps == 0 || step == sizes.total_steps)
+    Progress(record);
   if (result.skipped && result.trained_tokens == 0) {
     std::fprintf(stderr, "warning: step %ld has no trained token and was skipped\n",
                  static_cast<long>(step));
   } else if (result.skipped) {
-    std::fprintf(stderr, "warning: the gradient of step %ld is not finite; it was skipped\n",
+    std::fprintf(stderr,
+                 "warning: the gradient of step %ld is not finite; it was skipped\n",
                  static_cast<long>(step));
   }
   skipped_in_a_row_ = result.skipped ? skipped_in_a_row_ + 1 : 0;
   if (skipped_in_a_row_ >= 20) {
     return absl::DataLossError(
-        "20 steps in a row were skipped: the gradients are not finite or nothing is trained. "
+        "20 steps in a row were skipped: the gradients are not finite or nothing is "
+        "trained. "
         "Lower the learning rate, or look at the data");
   }
   return absl::OkStatus();
@@ -126,20 +129,27 @@ void Loop::Progress(const StepRecord& record) {
   const StepReport& report = record.result.report;
   int busiest = 0;
   for (int lane = 1; lane < kLaneCount; ++lane) {
-    if (report.lanes[lane].busy_seconds > report.lanes[busiest].busy_seconds) busiest = lane;
+    if (report.lanes[lane].busy_seconds > report.lanes[busiest].busy_seconds)
+      busiest = lane;
   }
-  const double rate = report.seconds > 0 ? static_cast<double>(record.tokens) / report.seconds : 0;
+  const double rate =
+      report.seconds > 0 ? static_cast<double>(record.tokens) / report.seconds : 0;
   const double left = summary_.seconds / static_cast<double>(record.step) *
                       static_cast<double>(run_.sizes.total_steps - record.step);
-  std::printf("%sstep %ld/%ld  loss %.4f  norm %.3f%s  lr %.3g  %.0f tokens/s  busiest %s %.0f %%"
-              "  %.0f s left%s",
-              terminal_ ? "\r\033[K" : "", static_cast<long>(record.step),
-              static_cast<long>(run_.sizes.total_steps), record.result.loss,
-              record.result.grad_norm,
-              record.result.skipped ? " skipped" : record.result.clipped ? " clipped" : "",
-              record.learning_rate, rate, Name(static_cast<Lane>(busiest)),
-              report.seconds > 0 ? 100 * report.lanes[busiest].busy_seconds / report.seconds : 0,
-              left, terminal_ && record.step < run_.sizes.total_steps ? "" : "\n");
+  std::printf(
+      "%sstep %ld/%ld  loss %.4f  norm %.3f%s  lr %.3g  %.0f tokens/s  busiest %s %.0f "
+      "%%"
+      "  %.0f s left%s",
+      terminal_ ? "\r\033[K" : "", static_cast<long>(record.step),
+      static_cast<long>(run_.sizes.total_steps), record.result.loss,
+      record.result.grad_norm,
+      record.result.skipped   ? " skipped"
+      : record.result.clipped ? " clipped"
+                              : "",
+      record.learning_rate, rate, Name(static_cast<Lane>(busiest)),
+      report.seconds > 0 ? 100 * report.lanes[busiest].busy_seconds / report.seconds
+                         : 0,
+      left, terminal_ && record.step < run_.sizes.total_steps ? "" : "\n");
   std::fflush(stdout);
 }
 
@@ -161,9 +171,9 @@ absl::Status Loop::Evaluate(int64_t step) {
     sum += loss;
   }
   summary_.evaluations.push_back({step, sum / static_cast<double>(trained)});
-  std::printf("%sheld-out loss %.4f at step %ld (%ld tokens)\n", terminal_ ? "\r\033[K" : "",
-              summary_.evaluations.back().loss, static_cast<long>(step),
-              static_cast<long>(trained));
+  std::printf("%sheld-out loss %.4f at step %ld (%ld tokens)\n",
+              terminal_ ? "\r\033[K" : "", summary_.evaluations.back().loss,
+              static_cast<long>(step), static_cast<long>(trained));
   std::fflush(stdout);
   return absl::OkStatus();
 }

@@ -21,7 +21,7 @@ struct RunSummary {
   int64_t steps = 0;
   int64_t skipped = 0, clipped = 0;
   int64_t tokens = 0, trained_tokens = 0;
-  double seconds = 0;       // of the steps
+  double seconds = 0;  // of the steps
   double last_loss = 0;
   StepReport totals;        // sums over the steps but for the first
   int64_t timed_steps = 0;  // in totals

@@ -11,7 +11,8 @@ ProcessMemory ReadProcessMemory() {
   std::string key;
   int64_t kilobytes = 0;
   while (status >> key) {
-    if (key == "VmRSS:" && status >> kilobytes) memory.resident_bytes = kilobytes * 1024;
+    if (key == "VmRSS:" && status >> kilobytes)
+      memory.resident_bytes = kilobytes * 1024;
     if (key == "VmHWM:" && status >> kilobytes) memory.peak_bytes = kilobytes * 1024;
   }
   return memory;

@@ -84,15 +84,17 @@ double StepFlops(const StepTrace& trace) {
 }  // namespace
 
 std::string ExplainPlan(const PlannedStep& plan, int64_t parameters) {
-  std::string text = absl::StrFormat("%-22s %14s %14s %14s\n", "where it rests", "device", "host",
-                                     "nvme");
+  std::string text = absl::StrFormat("%-22s %14s %14s %14s\n", "where it rests",
+                                     "device", "host", "nvme");
   for (const auto& [kind, bytes] : HomeBytes(plan.set)) {
-    absl::StrAppendFormat(&text, "%-22s %14s %14s %14s\n", kind, FormatSize(bytes.device),
-                          FormatSize(bytes.host), FormatSize(bytes.nvme));
+    absl::StrAppendFormat(&text, "%-22s %14s %14s %14s\n", kind,
+                          FormatSize(bytes.device), FormatSize(bytes.host),
+                          FormatSize(bytes.nvme));
   }
   const TierBytes& arena = plan.set.arena_bytes;
-  absl::StrAppendFormat(&text, "%-22s %14s %14s %14s\n", "peak", FormatSize(arena.device),
-                        FormatSize(arena.host), FormatSize(arena.nvme));
+  absl::StrAppendFormat(&text, "%-22s %14s %14s %14s\n", "peak",
+                        FormatSize(arena.device), FormatSize(arena.host),
+                        FormatSize(arena.nvme));
   int64_t slices = 0, lagged = 0, on_cpu = 0;
   for (const LayerPlacement& layer : plan.set.layout.layers) {
     for (const SliceLayout& slice : layer.slices) {
@@ -101,14 +103,16 @@ std::string ExplainPlan(const PlannedStep& plan, int64_t parameters) {
       on_cpu += slice.update_lane == Lane::kCpu;
     }
   }
-  absl::StrAppendFormat(
-      &text,
-      "%d parameters in %d slices, %d updated on the CPU, %d with a speculated weight; segments "
-      "of %d layers, %d group(s); activations rest in %s memory\n",
-      parameters, slices, on_cpu, lagged, plan.decisions.segment_layers, plan.decisions.groups,
-      Name(plan.decisions.activations));
-  absl::StrAppendFormat(&text, "forecast: %.3f s a step, %.3f s is the floor of this plan's "
-                               "transfers and arithmetic\n",
+  absl::StrAppendFormat(&text,
+                        "%d parameters in %d slices, %d updated on the CPU, %d with a "
+                        "speculated weight; segments "
+                        "of %d layers, %d group(s); activations rest in %s memory\n",
+                        parameters, slices, on_cpu, lagged,
+                        plan.decisions.segment_layers, plan.decisions.groups,
+                        Name(plan.decisions.activations));
+  absl::StrAppendFormat(&text,
+                        "forecast: %.3f s a step, %.3f s is the floor of this plan's "
+                        "transfers and arithmetic\n",
                         plan.forecast.seconds, plan.floor_seconds);
   return text;
 }
@@ -116,10 +120,12 @@ std::string ExplainPlan(const PlannedStep& plan, int64_t parameters) {
 std::string MemoryTable(const TrainingRun& run) {
   const TierBytes planned = run.trainer->plan().set.arena_bytes;
   const TierBytes measured = run.trainer->executor().allocated_bytes();
-  std::string text = absl::StrFormat("%-22s %14s %14s\n", "memory", "planned", "measured");
+  std::string text =
+      absl::StrFormat("%-22s %14s %14s\n", "memory", "planned", "measured");
   for (const TierKind tier : kTiers) {
-    absl::StrAppendFormat(&text, "%-22s %14s %14s\n", absl::StrCat(Name(tier), " arena"),
-                          FormatSize(planned[tier]), FormatSize(measured[tier]));
+    absl::StrAppendFormat(&text, "%-22s %14s %14s\n",
+                          absl::StrCat(Name(tier), " arena"), FormatSize(planned[tier]),
+                          FormatSize(measured[tier]));
   }
   absl::StrAppendFormat(&text, "%-22s %14s %14s\n", "process, resident",
                         FormatSize(PlannedProcessBytes(run)),
@@ -164,12 +170,15 @@ absl::Status WriteReport(const TrainingRun& run, const RunSummary& summary,
       {"trained_tokens", summary.trained_tokens},
       {"final_loss", summary.last_loss},
       {"evaluations", evaluations},
-      {"nvme_bytes_written", run.trainer->store() ? run.trainer->store()->bytes_written() : 0},
-      {"tokens_per_second",
-       summary.seconds > 0 ? static_cast<double>(summary.tokens) / summary.seconds : 0.0},
+      {"nvme_bytes_written",
+       run.trainer->store() ? run.trainer->store()->bytes_written() : 0},
+      {"tokens_per_second", summary.seconds > 0
+                                ? static_cast<double>(summary.tokens) / summary.seconds
+                                : 0.0},
       // Against what the machine profile takes for this device's sustained rate.
       {"model_flops_utilization",
-       step_seconds > 0 ? Json(flops / step_seconds / run.profile.compute_flops) : Json(nullptr)},
+       step_seconds > 0 ? Json(flops / step_seconds / run.profile.compute_flops)
+                        : Json(nullptr)},
       {"verified", true},
       {"versions", {{"strata", STRATA_VERSION}}},
       {"machine",
@@ -193,13 +202,14 @@ absl::Status WriteTimeline(const TrainingRun& run, const std::string& path) {
   for (const TimelineSpan& span : run.trainer->executor().Timeline()) {
     const Plan& plan = set.plans[static_cast<size_t>(span.plan)];
     const Op& op = plan.ops[span.op];
-    events.push_back({{"name", absl::StrCat(Name(op.code), " ", Describe(set.trace, op))},
-                      {"cat", ToString(plan.key)},
-                      {"ph", "X"},
-                      {"pid", 1},
-                      {"tid", static_cast<int>(span.lane)},
-                      {"ts", span.begin_seconds * 1e6},
-                      {"dur", (span.end_seconds - span.begin_seconds) * 1e6}});
+    events.push_back(
+        {{"name", absl::StrCat(Name(op.code), " ", Describe(set.trace, plan, op))},
+         {"cat", ToString(plan.key)},
+         {"ph", "X"},
+         {"pid", 1},
+         {"tid", static_cast<int>(span.lane)},
+         {"ts", span.begin_seconds * 1e6},
+         {"dur", (span.end_seconds - span.begin_seconds) * 1e6}});
   }
   return WriteTextFile(path, Json{{"traceEvents", events}}.dump());
 }

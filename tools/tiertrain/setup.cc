@@ -30,7 +30,8 @@ absl::Status ReadConfiguration(TrainingRun& run) {
   STRATA_ASSIGN_OR_RETURN(run.model_config, LoadHfConfig(command.model_directory));
   ConfigInputs inputs{.flags = command.flags, .hidden = run.model_config.shape.hidden};
   if (command.deepspeed_file) {
-    STRATA_ASSIGN_OR_RETURN(inputs.deepspeed_text, ReadTextFile(*command.deepspeed_file));
+    STRATA_ASSIGN_OR_RETURN(inputs.deepspeed_text,
+                            ReadTextFile(*command.deepspeed_file));
     inputs.deepspeed_name = *command.deepspeed_file;
   }
   run.resolution = ResolveConfig(inputs);
@@ -51,12 +52,13 @@ absl::Status OpenData(TrainingRun& run) {
                          std::max<int64_t>(run.config.max_steps, 1);
     run.train_data = Dataset::Synthetic(rows, options);
   } else {
-    STRATA_ASSIGN_OR_RETURN(run.train_data, Dataset::Open(run.command.train_files, options));
+    STRATA_ASSIGN_OR_RETURN(run.train_data,
+                            Dataset::Open(run.command.train_files, options));
   }
   if (run.command.eval_file) {
     options.shuffle = false;
-    STRATA_ASSIGN_OR_RETURN(run.eval_data,
-                            Dataset::Open(std::vector{*run.command.eval_file}, options));
+    STRATA_ASSIGN_OR_RETURN(
+        run.eval_data, Dataset::Open(std::vector{*run.command.eval_file}, options));
   }
   return absl::OkStatus();
 }
@@ -68,21 +70,25 @@ absl::Status SizeSteps(TrainingRun& run) {
   sizes.rows = batch.micro_batch_size;
   sizes.micro_batches = batch.accumulation_steps;
   const int64_t left = rows % batch.train_batch_size();
-  sizes.steps_per_epoch = rows / batch.train_batch_size() + (left > 0 && !batch.drop_last);
+  sizes.steps_per_epoch =
+      rows / batch.train_batch_size() + (left > 0 && !batch.drop_last);
   if (sizes.steps_per_epoch == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        rows, " rows of training data are less than one step of ", batch.train_batch_size(),
-        " (train_batch_size), and partial steps are dropped: lower the batch size or set "
-        "--dataloader_drop_last false"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(rows, " rows of training data are less than one step of ",
+                     batch.train_batch_size(),
+                     " (train_batch_size), and partial steps are dropped: lower the "
+                     "batch size or set "
+                     "--dataloader_drop_last false"));
   }
-  sizes.last_micro_batches = left > 0 && !batch.drop_last ? CeilDiv(left, sizes.rows)
-                                                          : sizes.micro_batches;
-  sizes.total_steps = run.config.max_steps >= 0
-                          ? run.config.max_steps
-                          : static_cast<int64_t>(std::ceil(
-                                run.config.num_train_epochs *
-                                static_cast<double>(sizes.steps_per_epoch)));
-  for (const ConfigNote& warning : CompleteSchedule(run.config, sizes.steps_per_epoch)) {
+  sizes.last_micro_batches =
+      left > 0 && !batch.drop_last ? CeilDiv(left, sizes.rows) : sizes.micro_batches;
+  sizes.total_steps =
+      run.config.max_steps >= 0
+          ? run.config.max_steps
+          : static_cast<int64_t>(std::ceil(run.config.num_train_epochs *
+                                           static_cast<double>(sizes.steps_per_epoch)));
+  for (const ConfigNote& warning :
+       CompleteSchedule(run.config, sizes.steps_per_epoch)) {
     run.resolution.report.warnings.push_back(warning);
   }
   return absl::OkStatus();
@@ -113,11 +119,13 @@ absl::Status CheckOutputs(const TrainCommand& command) {
 absl::StatusOr<int64_t> FreeBytes(const std::string& directory) {
   fs::path path = fs::absolute(directory);
   std::error_code error;
-  while (!fs::exists(path, error) && path.has_parent_path() && path != path.root_path()) {
+  while (!fs::exists(path, error) && path.has_parent_path() &&
+         path != path.root_path()) {
     path = path.parent_path();
   }
   struct statvfs drive {};
-  if (statvfs(path.c_str(), &drive) != 0) return IoError(errno, absl::StrCat("statvfs ", directory));
+  if (statvfs(path.c_str(), &drive) != 0)
+    return IoError(errno, absl::StrCat("statvfs ", directory));
   return static_cast<int64_t>(drive.f_bavail) * static_cast<int64_t>(drive.f_frsize);
 }
 
@@ -137,7 +145,8 @@ absl::StatusOr<int64_t> NvmeBudget(const RunConfig& config) {
 absl::Status ChooseDevice(TrainingRun& run) {
   const std::string& wanted = run.command.device;
   constexpr int64_t kUnlimited = int64_t{1} << 60;  // budgets are the plan's
-  run.cpu = CreateCpuDevice({.device_bytes = kUnlimited, .pinned_host_bytes = kUnlimited});
+  run.cpu =
+      CreateCpuDevice({.device_bytes = kUnlimited, .pinned_host_bytes = kUnlimited});
   run.device = run.cpu.get();
   if (wanted == "cpu") return absl::OkStatus();
   absl::StatusOr<std::unique_ptr<Device>> cuda = CreateCudaDevice(0);
@@ -160,14 +169,15 @@ absl::StatusOr<Budgets> ChooseBudgets(const TrainingRun& run) {
         run.command.device_memory ? run.command.device_memory->bytes : usable / 2;
   } else {
     STRATA_ASSIGN_OR_RETURN(const int64_t free, run.cuda->FreeBytes());
-    budgets.device_bytes = run.command.device_memory
-                               ? run.command.device_memory->bytes - run.cuda->overhead_bytes()
-                               : free - 256 * kMiB;
+    budgets.device_bytes =
+        run.command.device_memory
+            ? run.command.device_memory->bytes - run.cuda->overhead_bytes()
+            : free - 256 * kMiB;
     if (budgets.device_bytes <= 0) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--device_memory ", FormatSize(run.command.device_memory->bytes),
-          " is less than what CUDA itself takes on this device, ",
-          FormatSize(run.cuda->overhead_bytes())));
+      return absl::InvalidArgumentError(
+          absl::StrCat("--device_memory ", FormatSize(run.command.device_memory->bytes),
+                       " is less than what CUDA itself takes on this device, ",
+                       FormatSize(run.cuda->overhead_bytes())));
     }
   }
   STRATA_ASSIGN_OR_RETURN(budgets.nvme_bytes, NvmeBudget(run.config));
@@ -203,7 +213,8 @@ absl::Status PrepareRun(TrainingRun& run) {
   STRATA_RETURN_IF_ERROR(CheckOutputs(run.command));
   run.parameters = ParameterCount(run.model_config.shape);
   if (!run.command.from_scratch) {
-    STRATA_ASSIGN_OR_RETURN(run.checkpoint, HfCheckpoint::Open(run.command.model_directory));
+    STRATA_ASSIGN_OR_RETURN(run.checkpoint,
+                            HfCheckpoint::Open(run.command.model_directory));
     STRATA_RETURN_IF_ERROR(run.checkpoint->Verify(run.model_config.shape));
   }
   STRATA_RETURN_IF_ERROR(OpenData(run));
@@ -262,10 +273,12 @@ absl::StatusOr<TrainerOptions> MakeTrainerOptions(TrainingRun& run) {
     directories.push_back({path.directory, path.size_bytes.value_or(INT64_MAX)});
   }
   options.make_store =
-      [directories, backend](const StoreNeeds& needs) -> absl::StatusOr<std::unique_ptr<Store>> {
+      [directories,
+       backend](const StoreNeeds& needs) -> absl::StatusOr<std::unique_ptr<Store>> {
     if (directories.empty()) {
       return absl::InvalidArgumentError(
-          "the plan keeps shards on nvme, but there is no --nvme_path (nvme_path in the JSON)");
+          "the plan keeps shards on nvme, but there is no --nvme_path (nvme_path in "
+          "the JSON)");
     }
     NvmeStoreOptions store;
     store.directories = directories;
@@ -282,10 +295,11 @@ absl::Status StartTrainer(TrainingRun& run) {
   STRATA_ASSIGN_OR_RETURN(TrainerOptions options, MakeTrainerOptions(run));
   STRATA_ASSIGN_OR_RETURN(ModelShape model, MakeModel(run));
   run.process_bytes_before = ReadProcessMemory().resident_bytes;
-  STRATA_ASSIGN_OR_RETURN(run.trainer, Trainer::Create(std::move(model), std::move(options)));
-  return run.trainer->LoadWeights(run.checkpoint
-                                      ? ReadFrom(*run.checkpoint)
-                                      : RandomWeights(static_cast<uint64_t>(run.config.seed)));
+  STRATA_ASSIGN_OR_RETURN(run.trainer,
+                          Trainer::Create(std::move(model), std::move(options)));
+  return run.trainer->LoadWeights(
+      run.checkpoint ? ReadFrom(*run.checkpoint)
+                     : RandomWeights(static_cast<uint64_t>(run.config.seed)));
 }
 
 }  // namespace strata

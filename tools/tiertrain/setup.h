@@ -22,8 +22,8 @@ namespace strata {
 
 /// What a step takes from the data.
 struct StepSizes {
-  int64_t rows = 0;             // of a micro-batch
-  int64_t micro_batches = 0;    // of a full step
+  int64_t rows = 0;           // of a micro-batch
+  int64_t micro_batches = 0;  // of a full step
   int64_t steps_per_epoch = 0;
   int64_t last_micro_batches = 0;  // of the last step of an epoch
   int64_t total_steps = 0;
@@ -34,15 +34,15 @@ struct TrainingRun {
   TrainCommand command;
   HfConfig model_config;
   ConfigResolution resolution;
-  RunConfig config;  // completed
+  RunConfig config;                          // completed
   std::unique_ptr<HfCheckpoint> checkpoint;  // null from scratch
   std::unique_ptr<Dataset> train_data, eval_data;
   StepSizes sizes;
   int64_t parameters = 0;
   MachineProfile profile;
   std::unique_ptr<CpuDevice> cpu;
-  std::unique_ptr<Device> cuda;  // null on the CPU
-  Device* device = nullptr;      // the one that computes
+  std::unique_ptr<Device> cuda;      // null on the CPU
+  Device* device = nullptr;          // the one that computes
   int64_t process_bytes_before = 0;  // resident before the arenas
   std::unique_ptr<Trainer> trainer;
 };

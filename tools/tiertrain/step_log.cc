@@ -20,8 +20,9 @@ Json Number(double value) { return std::isfinite(value) ? Json(value) : Json(nul
 Json LanesOf(const StepReport& report) {
   Json lanes = Json::object();
   for (int lane = 0; lane < kLaneCount; ++lane) {
-    lanes[Name(static_cast<Lane>(lane))] = {{"busy_seconds", report.lanes[lane].busy_seconds},
-                                            {"bytes", report.lanes[lane].bytes}};
+    lanes[Name(static_cast<Lane>(lane))] = {
+        {"busy_seconds", report.lanes[lane].busy_seconds},
+        {"bytes", report.lanes[lane].bytes}};
   }
   return lanes;
 }
@@ -62,9 +63,9 @@ absl::Status StepLog::Write(const StepRecord& record, const TrainingRun& run) {
       {"trained_tokens", result.trained_tokens},
       {"trained_tokens_total", record.trained_tokens_total},
       {"seconds", report.seconds},
-      {"tokens_per_second", report.seconds > 0
-                                ? Json(static_cast<double>(record.tokens) / report.seconds)
-                                : Json(nullptr)},
+      {"tokens_per_second",
+       report.seconds > 0 ? Json(static_cast<double>(record.tokens) / report.seconds)
+                          : Json(nullptr)},
       {"lanes", LanesOf(report)},
       {"stall_seconds", StallsOf(report)},
       {"device_bytes", bytes.device + (run.cuda ? run.cuda->overhead_bytes() : 0)},
@@ -72,7 +73,8 @@ absl::Status StepLog::Write(const StepRecord& record, const TrainingRun& run) {
       {"nvme_bytes", bytes.nvme},
   };
   const std::string text = line.dump() + "\n";
-  if (std::fwrite(text.data(), 1, text.size(), file_) != text.size() || std::fflush(file_) != 0) {
+  if (std::fwrite(text.data(), 1, text.size(), file_) != text.size() ||
+      std::fflush(file_) != 0) {
     return IoError(errno, absl::StrCat("write --log_file ", path_));
   }
   return absl::OkStatus();
