@@ -132,26 +132,24 @@ absl::StatusOr<Candidate> Search::Place(const StepOrder& order,
 absl::StatusOr<Candidate> Search::Evaluate(const StepOrder& order) {
   if (const auto known = seen_.find(order); known != seen_.end()) return known->second;
   // With no home on the device and all of them in the host: what the buffers take.
-  STRATA_ASSIGN_OR_RETURN(Candidate candidate, Place(order, {0, kEnough, kEnough}));
-  if (candidate.need.device <= budget_.device) {
-    // What is left is given to homes; rounding and packing may take a little more.
-    int64_t device = budget_.device - candidate.need.device;
-    int64_t missing_host = std::max<int64_t>(candidate.need.host - budget_.host, 0);
-    for (int32_t attempt = 0; attempt < 8; ++attempt) {
-      int64_t host_homes = kEnough;
-      if (missing_host > 0) host_homes = HostHomes(order, device) - missing_host;
-      STRATA_ASSIGN_OR_RETURN(candidate, Place(order, {device, host_homes, kEnough}));
-      if (candidate.fits) break;
-      if (candidate.need.device > budget_.device) {
-        device =
-            std::max<int64_t>(device - (candidate.need.device - budget_.device), 0);
-      }
-      if (candidate.need.host > budget_.host) {
-        missing_host += candidate.need.host - budget_.host;
-      }
-    }
+  STRATA_ASSIGN_OR_RETURN(Candidate best, Place(order, {0, kEnough, kEnough}));
+  if (best.need.device > budget_.device) return seen_[order] = best;
+  // What is left of each budget is given to homes. Buffers change with that (staging
+  // for what goes to nvme, packing), so the shares are corrected by what they lead to.
+  TierBytes homes{budget_.device - best.need.device,
+                  budget_.host - (best.need.host - HostHomes(order, 0)), kEnough};
+  for (int32_t attempt = 0; attempt < 6; ++attempt) {
+    STRATA_ASSIGN_OR_RETURN(const Candidate candidate, Place(order, homes));
+    if (candidate.seconds < best.seconds || !best.fits) best = candidate;
+    const int64_t device_left = budget_.device - candidate.need.device;
+    const int64_t host_left = budget_.host - candidate.need.host;
+    const bool host_is_full = candidate.need.nvme == 0 || host_left < budget_.host / 32;
+    const bool device_is_full = device_left < budget_.device / 32 || attempt >= 3;
+    if (candidate.fits && host_is_full && device_is_full) break;
+    homes.device += device_left < 0 ? device_left : device_left / 2;
+    homes.host += host_left < 0 ? host_left : host_left / 2;
   }
-  return seen_[order] = candidate;
+  return seen_[order] = best;
 }
 
 int64_t Search::HostHomes(const StepOrder& order, int64_t device) const {
