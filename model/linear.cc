@@ -1,5 +1,8 @@
 #include "model/linear.h"
 
+#include <algorithm>
+#include <type_traits>
+
 #include "runtime/base/status.h"
 
 namespace strata {
@@ -30,6 +33,11 @@ LinearGroup::LinearGroup(const LayerLayout& layout,
     }
     outputs_ += outputs;
   }
+}
+
+bool LinearGroup::trains() const {
+  return std::any_of(parts_.begin(), parts_.end(),
+                     [](const Part& part) { return part.trainable; });
 }
 
 absl::Status LinearGroup::Forward(const LayerContext& context, DType dtype,

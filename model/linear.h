@@ -12,23 +12,6 @@
 
 namespace strata {
 
-/// A weight [outputs, inputs] in a layer's flat buffer.
-struct Linear {
-  int64_t first_element = 0;
-  int64_t outputs = 0, inputs = 0;
-  bool trainable = true;
-};
-
-/// Rows of an activation; `stride` elements from one to the next.
-struct Rows {
-  const void* data;
-  int64_t stride;
-};
-struct MutableRows {
-  void* data;
-  int64_t stride;
-};
-
 /// Weights that share their input, and whose outputs stand side by side in a row; those
 /// that lie one behind the other in the flat buffer are one product.
 class LinearGroup {
@@ -37,7 +20,8 @@ class LinearGroup {
   LinearGroup(const LayerLayout& layout, std::initializer_list<std::string> tensors);
 
   int64_t outputs() const { return outputs_; }
-  int64_t inputs() const { return parts_.front().inputs; }
+  /// Whether any of the weights is trained.
+  bool trains() const;
 
   /// output [rows, outputs] = input [rows, inputs] * weights^T
   absl::Status Forward(const LayerContext& context, DType dtype, int64_t rows,

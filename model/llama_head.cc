@@ -1,12 +1,12 @@
 #include <algorithm>
 
 #include "model/llama.h"
+#include "model/memory_cutter.h"
 #include "runtime/base/status.h"
 
 namespace strata::internal {
 namespace {
 
-constexpr int64_t kAlignment = 256;         // bytes, of every tensor
 constexpr int64_t kChunkLogits = 32 << 20;  // elements: logits never exist whole
 
 /// Rows whose logits are computed together: by shape only, since it decides bits.
@@ -52,7 +52,6 @@ class Head final : public Layer {
   struct Scratch {
     std::byte* normed;           // T [rows, hidden]
     std::byte* normed_gradient;  // T [rows, hidden]
-    std::byte* input_gradient;   // T [rows, hidden], where nobody below wants it
     float* inverse_rms;          // [rows]
     float* losses;               // [rows]
     float* logits;               // [chunk, vocab]
@@ -63,23 +62,17 @@ class Head final : public Layer {
 
   Scratch Cut(const MicroBatchShape& shape, std::byte* base) const {
     const int64_t rows = shape.tokens(), chunk = ChunkRows(rows, config_.vocab);
-    int64_t used = 0;
-    const auto take = [&](int64_t size_bytes) {
-      std::byte* const part = base == nullptr ? nullptr : base + used;
-      used += AlignUp(size_bytes, kAlignment);
-      return part;
-    };
+    MemoryCutter cut(base);
     const int64_t unit = SizeOf(dtype_);
     Scratch scratch{};
-    scratch.normed = take(rows * config_.hidden * unit);
-    scratch.normed_gradient = take(rows * config_.hidden * unit);
-    scratch.input_gradient = take(rows * config_.hidden * unit);
-    scratch.inverse_rms = reinterpret_cast<float*>(take(rows * 4));
-    scratch.losses = reinterpret_cast<float*>(take(rows * 4));
-    scratch.logits = reinterpret_cast<float*>(take(chunk * config_.vocab * 4));
-    scratch.logits_gradient = take(chunk * config_.vocab * unit);
-    scratch.norm = take(RmsNormBackwardWorkspaceBytes(rows, config_.hidden));
-    scratch.size_bytes = used;
+    scratch.normed = cut.Take(rows * config_.hidden * unit);
+    scratch.normed_gradient = cut.Take(rows * config_.hidden * unit);
+    scratch.inverse_rms = cut.Take<float>(rows * 4);
+    scratch.losses = cut.Take<float>(rows * 4);
+    scratch.logits = cut.Take<float>(chunk * config_.vocab * 4);
+    scratch.logits_gradient = cut.Take(chunk * config_.vocab * unit);
+    scratch.norm = cut.Take(RmsNormBackwardWorkspaceBytes(rows, config_.hidden));
+    scratch.size_bytes = cut.used_bytes();
     return scratch;
   }
 
@@ -133,9 +126,10 @@ absl::Status Head::Run(const LayerContext& context, bool train) const {
   if (!train || (context.input_gradient == nullptr && !norm.spec.trainable)) {
     return absl::OkStatus();
   }
+  // Where nobody below wants it, the gradient of the input may overwrite anything.
   return run(RmsNormBackward{
-      .input_gradient = context.input_gradient == nullptr ? scratch.input_gradient
-                                                          : context.input_gradient,
+      .input_gradient =
+          context.input_gradient == nullptr ? scratch.normed : context.input_gradient,
       .weight_accumulator =
           norm.spec.trainable ? context.accumulator + norm.first_element : nullptr,
       .output_gradient = scratch.normed_gradient,
