@@ -29,7 +29,14 @@ python_env_build() {
   stamp="$want $STRATA_PYTHON $("$STRATA_PYTHON" --version) $(cat "$@" | sha256sum)"
   [ "$(cat .venv/strata-stamp 2>/dev/null)" = "$stamp" ] && return 0
   for file in "$@"; do arguments+=(-r "$file"); done
-  [ "$want" = transformers ] && system=(--system-site-packages)
+  if [ "$want" = transformers ]; then
+    system=(--system-site-packages)
+    "$STRATA_PYTHON" -c 'import torch' 2>/dev/null || {
+      echo "error: $STRATA_PYTHON does not see PyTorch; install python3-torch, or set" \
+        "STRATA_PYTHON to an interpreter that has it" >&2
+      return 1
+    }
+  fi
   echo "Installing with pip into .venv: $(sed -nE 's/^([A-Za-z0-9_-]+)==.*/\1/p' "$@" | sort -u | tr '\n' ' ')"
   "$STRATA_PYTHON" -m venv --clear "${system[@]}" .venv || return 1
   .venv/bin/python3 -m pip install --quiet --disable-pip-version-check --no-deps \
@@ -37,10 +44,5 @@ python_env_build() {
     echo "error: pip could not install the Python packages; is the package index reachable?" >&2
     return 1
   }
-  if [ "$want" = transformers ] && ! .venv/bin/python3 -c 'import torch' 2>/dev/null; then
-    echo "error: $STRATA_PYTHON does not see PyTorch; install python3-torch, or set" \
-      "STRATA_PYTHON to an interpreter that has it" >&2
-    return 1
-  fi
   echo "$stamp" >.venv/strata-stamp
 }
