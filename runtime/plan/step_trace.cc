@@ -52,27 +52,47 @@ absl::Status CheckWholeTrace(const StepTrace& trace) {
   return absl::OkStatus();
 }
 
-absl::Status CheckLayer(const StepTrace& trace, int32_t layer) {
+template <typename... What>
+absl::Status LayerError(const StepTrace& trace, int32_t layer, const What&... what) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "step trace: layer ", layer, " '", trace.layers[layer].name, "': ", what...));
+}
+
+absl::Status CheckElements(const StepTrace& trace, int32_t layer) {
   const LayerTrace& l = trace.layers[layer];
-  const auto error = [&](const auto&... what) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("step trace: layer ", layer, " '", l.name, "': ", what...));
-  };
-  const bool last = layer == trace.layer_count() - 1;
-  for (const int64_t size :
-       {l.trainable_elements, l.total_elements, l.output_bytes, l.saved_bytes,
-        l.forward_workspace_bytes, l.backward_workspace_bytes}) {
-    if (!InRange(size)) return error("size ", size, " is negative or above 2^48");
-  }
-  if (l.trainable_elements % trace.tile_elements != 0 ||
+  if (!InRange(l.trainable_elements) || !InRange(l.total_elements) ||
+      l.trainable_elements % trace.tile_elements != 0 ||
       l.total_elements % trace.tile_elements != 0) {
-    return error("trainable_elements ", l.trainable_elements, " and total_elements ",
-                 l.total_elements, " must be multiples of the tile of ",
-                 trace.tile_elements, " elements; pad the flat buffer");
+    return LayerError(trace, layer, "trainable_elements ", l.trainable_elements,
+                      " and total_elements ", l.total_elements,
+                      " must be multiples of the tile of ", trace.tile_elements,
+                      " elements, from 0 to 2^48; pad the flat buffer");
   }
   if (l.trainable_elements > l.total_elements) {
-    return error("trainable_elements ", l.trainable_elements, " exceed total_elements ",
-                 l.total_elements);
+    return LayerError(trace, layer, "trainable_elements ", l.trainable_elements,
+                      " exceed total_elements ", l.total_elements);
+  }
+  if (l.shared_layer < -1 || l.shared_layer >= layer) {
+    return LayerError(trace, layer, "shared_layer is ", l.shared_layer,
+                      "; it must be an earlier layer, or -1");
+  }
+  if (l.shared_layer >= 0 && trace.Sharer(l.shared_layer) != layer) {
+    return LayerError(trace, layer, "shares the weights of layer ", l.shared_layer,
+                      ", and so does layer ", trace.Sharer(l.shared_layer),
+                      "; at most one may");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckComputation(const StepTrace& trace, int32_t layer) {
+  const LayerTrace& l = trace.layers[layer];
+  const auto error = [&](const auto&... what) {
+    return LayerError(trace, layer, what...);
+  };
+  const bool last = layer == trace.layer_count() - 1;
+  for (const int64_t size : {l.output_bytes, l.saved_bytes, l.forward_workspace_bytes,
+                             l.backward_workspace_bytes}) {
+    if (!InRange(size)) return error("size ", size, " is negative or above 2^48");
   }
   if (last != (l.output_bytes == 0)) {
     return error("output_bytes is ", l.output_bytes,
@@ -86,14 +106,6 @@ absl::Status CheckLayer(const StepTrace& trace, int32_t layer) {
     if (!std::isfinite(flops) || flops < 0) {
       return error(flops, " FLOP are not a finite amount of work");
     }
-  }
-  if (l.shared_layer < -1 || l.shared_layer >= layer) {
-    return error("shared_layer is ", l.shared_layer,
-                 "; it must be an earlier layer, or -1");
-  }
-  if (l.shared_layer >= 0 && trace.Sharer(l.shared_layer) != layer) {
-    return error("shares the weights of layer ", l.shared_layer, ", and so does layer ",
-                 trace.Sharer(l.shared_layer), "; at most one may");
   }
   return absl::OkStatus();
 }
@@ -122,7 +134,8 @@ int32_t StepTrace::Sharer(int32_t layer) const {
 absl::Status ValidateTrace(const StepTrace& trace) {
   STRATA_RETURN_IF_ERROR(CheckWholeTrace(trace));
   for (int32_t layer = 0; layer < trace.layer_count(); ++layer) {
-    STRATA_RETURN_IF_ERROR(CheckLayer(trace, layer));
+    STRATA_RETURN_IF_ERROR(CheckElements(trace, layer));
+    STRATA_RETURN_IF_ERROR(CheckComputation(trace, layer));
   }
   return absl::OkStatus();
 }

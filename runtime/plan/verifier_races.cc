@@ -127,7 +127,8 @@ absl::Status RaceCheck::CheckLink(const RaceCheck& first, const Link& link) cons
   for (const TierKind tier : {TierKind::kDevice, TierKind::kHost, TierKind::kNvme}) {
     const size_t t = static_cast<size_t>(tier);
     for (const auto& entry : first_[t].ranges()) {
-      const int64_t begin = entry.first;  // clang 14 cannot capture a structured binding
+      const int64_t begin =
+          entry.first;  // clang 14 cannot capture a structured binding
       const auto& range = entry.second;
       const Touch& next = range.value;
       first.last_[t].ForEach(
