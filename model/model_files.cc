@@ -3,6 +3,7 @@
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include <numbers>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include "model/safetensors_writer.h"
@@ -99,10 +101,24 @@ TensorReader RandomWeights(uint64_t seed) {
   return [seed](const TensorSpec& tensor, int64_t first, std::span<float> values) {
     const uint64_t key = Mix(seed ^ HashName(tensor.name));
     const bool norm = tensor.shape.size() == 1;
-    for (size_t i = 0; i < values.size(); ++i) {
-      values[i] =
-          norm ? 1.0f : 0.02f * NormalDraw(key, static_cast<uint64_t>(first) + i);
+    const auto fill = [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i) {
+        values[i] =
+            norm ? 1.0f : 0.02f * NormalDraw(key, static_cast<uint64_t>(first) + i);
+      }
+    };
+    // Draws depend on nothing but their element, so threads may share them out;
+    // billions of logarithms take minutes on one.
+    constexpr size_t kShare = 1 << 18;  // elements
+    const size_t threads = std::min<size_t>(
+        std::max(1u, std::thread::hardware_concurrency()), values.size() / kShare + 1);
+    std::vector<std::thread> workers;
+    for (size_t t = 1; t < threads; ++t) {
+      workers.emplace_back(fill, values.size() * t / threads,
+                           values.size() * (t + 1) / threads);
     }
+    fill(0, values.size() / threads);
+    for (std::thread& worker : workers) worker.join();
     return absl::OkStatus();
   };
 }
