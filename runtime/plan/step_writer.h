@@ -77,6 +77,8 @@ class StepWriter {
   void FinishSlice(int32_t layer, int32_t slice);
   void FinishImmediate(int32_t layer, int32_t slice, Place gradient);
   void FinishLagged(int32_t layer, int32_t slice, Place gradient);
+  bool SettlesEarly(int32_t layer, int32_t slice) const;
+  void SettleOnCpu(int32_t layer);
   void FinishOnCpu(int32_t layer, int32_t slice, Place gradient);
   void Reduce(int32_t layer, int32_t slice, Place gradient);
   void Update(int32_t layer, int32_t slice, int32_t epoch, Place weights, Place state,

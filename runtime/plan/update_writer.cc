@@ -278,9 +278,26 @@ void StepWriter::FinishLagged(int32_t layer, int32_t s, Place gradient) {
   PutBack(PieceOf(Role::kGradient, layer, s, 0), gradient, At(slice.gradient));
 }
 
+bool StepWriter::SettlesEarly(int32_t layer, int32_t s) const {
+  const SliceLayout& slice = Slice(layer, s);
+  return slice.update_lane == Lane::kCpu && ReadsSpeculated(slice) &&
+         WeightHome(layer, s).tier == kHost && slice.state.tier == kHost &&
+         slice.gradient.tier == kHost;
+}
+
+// The last step's update needs nothing of this backward: the cpu lane does it while the
+// layer computes, in place, and the new gradient then goes straight to its home.
+void StepWriter::SettleOnCpu(int32_t layer) {
+  for (int32_t s = 0; s < SliceCount(layer); ++s) {
+    if (!SettlesEarly(layer, s)) continue;
+    program_.BeginItem();
+    UpdatePendingOnCpu(layer, s);
+  }
+}
+
 void StepWriter::FinishOnCpu(int32_t layer, int32_t s, Place gradient) {
   const SliceLayout& slice = Slice(layer, s);
-  const bool settles = ReadsSpeculated(slice);
+  const bool settles = ReadsSpeculated(slice) && !SettlesEarly(layer, s);
   const bool immediate = slice.mode == UpdateMode::kImmediate;
   const bool speculates = slice.mode == UpdateMode::kLagged && key_.speculate;
   const Piece gradient_piece = PieceOf(Role::kGradient, layer, s, 0);
@@ -299,25 +316,24 @@ void StepWriter::FinishOnCpu(int32_t layer, int32_t s, Place gradient) {
                                      At(slice.gradient), kHost, Pool::kStageIn);
     Update(layer, s, -1, weights, state, old_gradient);
   }
-  if (immediate || speculates) {
-    const Place arrived =
-        program_.New(kHost, gradient_piece.size_bytes, Pool::kStageOut);
-    program_.Store(gradient_piece, gradient, arrived);
-    if (immediate) {
-      Update(layer, s, 0, weights, state, arrived);
-    } else {
-      const Piece piece = PieceOf(Role::kSpeculated, layer, s, 1);
-      const Place home = At(slice.speculated);
-      const Place speculated =
-          home.tier == kHost ? home
-                             : program_.New(kHost, piece.size_bytes, Pool::kStageOut);
-      Speculate(layer, s, weights, state, arrived, speculated);
-      PutBack(piece, speculated, home);
-      PutBack(gradient_piece, arrived, At(slice.gradient));
-    }
-  } else {
-    PutBack(gradient_piece, gradient, At(slice.gradient));
+  // Where the new gradient arrives: at its home, if that is in host memory.
+  const bool at_home = !immediate && slice.gradient.tier == kHost;
+  const Place arrived =
+      at_home ? At(slice.gradient)
+              : program_.New(kHost, gradient_piece.size_bytes, Pool::kStageOut);
+  program_.Store(gradient_piece, gradient, arrived);
+  if (immediate) {
+    Update(layer, s, 0, weights, state, arrived);
+  } else if (speculates) {
+    const Piece piece = PieceOf(Role::kSpeculated, layer, s, 1);
+    const Place home = At(slice.speculated);
+    const Place speculated =
+        home.tier == kHost ? home
+                           : program_.New(kHost, piece.size_bytes, Pool::kStageOut);
+    Speculate(layer, s, weights, state, arrived, speculated);
+    PutBack(piece, speculated, home);
   }
+  if (!immediate) PutBack(gradient_piece, arrived, At(slice.gradient));
   if (immediate || settles) {
     PutBack(PieceOf(Role::kWeight, layer, s, epoch + 1), weights, WeightHome(layer, s));
     PutBack(PieceOf(Role::kState, layer, s, epoch + 1), state, At(slice.state));
