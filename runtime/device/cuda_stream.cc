@@ -50,7 +50,7 @@ void CudaStream::Wait(const Stream& other, Ticket ticket) {
   STRATA_CHECK(ticket <= source.submitted_);
   if (!status_.ok() || ticket <= source.completed_) return;
   if (!source.status_.ok()) {
-    status_ = Annotate(source.status_, absl::StrCat("stream ", name_, " waits"));
+    status_ = source.status_;
     return;
   }
   Fail(CudaStatus(cudaStreamWaitEvent(stream_, source.EventOf(ticket)), "wait"),
@@ -60,7 +60,8 @@ void CudaStream::Wait(const Stream& other, Ticket ticket) {
 Ticket CudaStream::Copy(std::byte* target, const std::byte* source,
                         int64_t size_bytes) {
   const Ticket ticket = BeginWork();
-  if (status_.ok()) EndWork(ticket, StartCopy(target, source, size_bytes));
+  if (status_.ok()) Fail(StartCopy(target, source, size_bytes), ticket);
+  Record(ticket);
   return ticket;
 }
 
@@ -84,9 +85,9 @@ Ticket CudaStream::Run(Task task) {
   if (!status_.ok()) return ticket;
   // The task launches on the thread's current device, which another device may have
   // set.
-  absl::Status status = CudaStatus(cudaSetDevice(ordinal_), "cudaSetDevice");
-  if (status.ok()) status = task.run(task.context, task.index, *this);
-  EndWork(ticket, status);
+  Fail(CudaStatus(cudaSetDevice(ordinal_), "cudaSetDevice"), ticket);
+  if (status_.ok()) status_ = task.run(task.context, task.index, *this);
+  Record(ticket);
   return ticket;
 }
 
@@ -103,8 +104,7 @@ Ticket CudaStream::BeginWork() {
   return ticket;
 }
 
-void CudaStream::EndWork(Ticket ticket, const absl::Status& status) {
-  Fail(status, ticket);
+void CudaStream::Record(Ticket ticket) {
   if (!status_.ok()) return;
   Fail(CudaStatus(cudaEventRecord(EventOf(ticket), stream_), "event record"), ticket);
 }

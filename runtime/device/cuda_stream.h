@@ -40,8 +40,9 @@ class CudaStream final : public Stream {
                          int64_t size_bytes);
   /// Takes the next ticket; blocks if it would be the depth + first pending one.
   Ticket BeginWork();
-  /// Records `ticket`, or keeps the first error.
-  void EndWork(Ticket ticket, const absl::Status& status);
+  /// Makes `ticket` complete when all work so far is; not after a failure.
+  void Record(Ticket ticket);
+  /// Keeps the first error, if `status` is one, with where it happened.
   void Fail(const absl::Status& status, Ticket ticket);
 
   const Device& device_;
