@@ -14,6 +14,7 @@ option(STRATA_WERROR "Warnings are errors" OFF)
 find_program(STRATA_CCACHE ccache)
 if(STRATA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${STRATA_CCACHE}")
+  set(CMAKE_CUDA_COMPILER_LAUNCHER "${STRATA_CCACHE}")
 endif()
 
 add_library(strata_flags INTERFACE)
@@ -22,8 +23,10 @@ add_library(strata_flags INTERFACE)
 target_compile_options(strata_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wno-missing-field-initializers
     -ffp-contract=off -fno-math-errno>)
+target_compile_options(strata_flags INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall>)
 if(STRATA_WERROR)
-  target_compile_options(strata_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
+  target_compile_options(strata_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>
+    $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
 endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   target_compile_options(strata_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wthread-safety>)

@@ -1,0 +1,27 @@
+/// The two forms of attention on CUDA, behind Launch(AttentionForward /
+/// AttentionBackward): on tensor cores for bf16 heads of at most 128 columns that
+/// 16-byte accesses fit, and plain fp32 arithmetic for everything else. Which one runs
+/// depends on shapes and alignment only.
+#pragma once
+
+#include <absl/status/status.h>
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda/launch.h"
+#include "kernels/ops.h"
+
+namespace strata::cuda {
+
+inline constexpr int64_t kTensorCoreHeadDimMax = 128;
+
+absl::Status LaunchTensorCore(cudaStream_t stream, const AttentionForward& op);
+absl::Status LaunchTensorCore(cudaStream_t stream, const AttentionBackward& op);
+absl::Status LaunchPlain(cudaStream_t stream, const AttentionForward& op);
+absl::Status LaunchPlain(cudaStream_t stream, const AttentionBackward& op);
+
+/// delta[head][row] = sum of output_gradient * output over the head's columns, which
+/// both backward forms need; `delta` is [heads, rows].
+absl::Status LaunchDelta(cudaStream_t stream, const AttentionBackward& op,
+                         float* delta);
+
+}  // namespace strata::cuda
