@@ -71,7 +71,7 @@ train() {
   local out=$output_dir/$1
   "$tiertrain" --model_name_or_path "$model" --train_file "$train_file" --eval_file "$eval_file" \
     --output_dir "$out" --bf16 --max_steps "$max_steps" --eval_steps "$max_steps" \
-    --learning_rate 1e-4 --warmup_steps 4 --max_seq_length "$tokens_per_row" \
+    --per_device_train_batch_size 1 --learning_rate 1e-4 --warmup_steps 4 --max_seq_length "$tokens_per_row" \
     --device "$1" --device_memory "$2" --host_memory "$3" --nvme_path "$output_dir/swap:4GB" \
     --log_file "$output_dir/$1.jsonl" --timeline "$output_dir/$1-timeline.json"
   "$VENV_PYTHON" tools/python/summarize_run.py "$out" "$output_dir/$1.jsonl"

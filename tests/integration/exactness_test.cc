@@ -124,15 +124,18 @@ TensorWriter Into(std::map<std::string, std::vector<float>>& tensors) {
 
 Trace RunTiered(const Scenario& scenario, uint32_t seed) {
   std::mt19937 random(seed);
-  const auto device = CreateCpuDevice({.device_bytes = kAmple, .pinned_host_bytes = kAmple});
+  const auto device =
+      CreateCpuDevice({.device_bytes = kAmple, .pinned_host_bytes = kAmple});
   TrainerOptions options;
   options.optimizer = scenario.optimizer;
   options.budgets = {kAmple, kAmple, kAmple};
   options.partial_steps = {1};
   options.evaluates = true;
   options.device = options.host_device = device.get();
-  options.make_store = [](const StoreNeeds& needs) -> absl::StatusOr<std::unique_ptr<Store>> {
-    return std::make_unique<MemoryStore>(needs.capacity_bytes, MemoryStore::Mode::kImmediate);
+  options.make_store =
+      [](const StoreNeeds& needs) -> absl::StatusOr<std::unique_ptr<Store>> {
+    return std::make_unique<MemoryStore>(needs.capacity_bytes,
+                                         MemoryStore::Mode::kImmediate);
   };
   ModelShape model = ToyModel(scenario.toy);
   const auto kernels = CreateKernels(DeviceKind::kCpu, {});
