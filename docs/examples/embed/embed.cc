@@ -117,7 +117,7 @@ absl::Status Train(const std::string& text, const std::string& nvme) {
   const auto device = CreateCpuDevice({.device_bytes = 12 << 20, .pinned_host_bytes = 3 << 20});
   options.device = options.host_device = device.get();
   options.make_store = [&](const StoreNeeds& needs) -> absl::StatusOr<std::unique_ptr<Store>> {
-    returnNvmeStore::Create({.directories = {{nvme}}, .capacity_bytes = needs.capacity_bytes,
+    return NvmeStore::Create({.directories = {{nvme}}, .capacity_bytes = needs.capacity_bytes,
         .extent_count_max = needs.extent_count, .requests_in_flight_max =
         needs.requests_in_flight});
   };
