@@ -25,29 +25,6 @@ std::string ParentOf(const std::string& path) {
   return slash == 0 || slash == std::string::npos ? "/" : path.substr(0, slash);
 }
 
-/// An absolute path of a missing directory is made from the top down.
-absl::Status MakeWithParents(const std::string& path) {
-  struct stat info {};
-  if (stat(path.c_str(), &info) == 0) {
-    if (S_ISDIR(info.st_mode)) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", path, "' is a file, not a directory"));
-  }
-  if (errno != ENOENT) return IoError(errno, absl::StrCat("'", path, "'"));
-  if (path == "/") return IoError(ENOENT, "'/'");
-  STRATA_RETURN_IF_ERROR(MakeWithParents(ParentOf(path)));
-  if (mkdir(path.c_str(), 0777) != 0) {
-    // Somebody was faster; or a link leads nowhere, which stays so.
-    if (errno == EEXIST && stat(path.c_str(), &info) == 0) return MakeWithParents(path);
-    return IoError(errno, absl::StrCat("cannot create '", path, "'"));
-  }
-  const std::string marker = absl::StrCat(path, "/", kCreatedMarkerName);
-  const FileDescriptor file(open(marker.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
-  if (!file.is_open())
-    return IoError(errno, absl::StrCat("cannot create '", marker, "'"));
-  return absl::OkStatus();
-}
-
 absl::StatusOr<FileDescriptor> OpenLocked(const std::string& path) {
   FileDescriptor directory(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory.is_open()) {
@@ -66,6 +43,37 @@ absl::StatusOr<FileDescriptor> OpenLocked(const std::string& path) {
     return absl::NotFoundError(absl::StrCat("'", path, "' was removed meanwhile"));
   }
   return directory;
+}
+
+/// Makes a directory that is missing, and what is missing above it.
+absl::Status MakeWithParents(const std::string& path) {
+  struct stat info {};
+  if (stat(path.c_str(), &info) == 0) {
+    if (S_ISDIR(info.st_mode)) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", path, "' is a file, not a directory"));
+  }
+  if (errno != ENOENT || path == "/")
+    return IoError(errno, absl::StrCat("'", path, "'"));
+  if (lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", path, "' is a link that leads nowhere"));
+  }
+  const std::string parent = ParentOf(path);
+  STRATA_RETURN_IF_ERROR(MakeWithParents(parent));
+  // Locked, the parent is not removed for being empty. A parent that we may not lock is
+  // not one of ours, and stays anyway.
+  const absl::StatusOr<FileDescriptor> locked_parent = OpenLocked(parent);
+  if (absl::IsNotFound(locked_parent.status())) return locked_parent.status();
+  if (mkdir(path.c_str(), 0777) != 0) {
+    if (errno == EEXIST) return absl::OkStatus();  // somebody was faster
+    return IoError(errno, absl::StrCat("cannot create '", path, "'"));
+  }
+  const std::string marker = absl::StrCat(path, "/", kCreatedMarkerName);
+  const FileDescriptor file(open(marker.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+  if (!file.is_open())
+    return IoError(errno, absl::StrCat("cannot create '", marker, "'"));
+  return absl::OkStatus();
 }
 
 }  // namespace
