@@ -61,7 +61,8 @@ class AioQueue final : public IoQueue {
       hint = absl::StrCat("; /proc/sys/fs/aio-nr is ", FirstLine("/proc/sys/fs/aio-nr"),
                           " of aio-max-nr ", FirstLine("/proc/sys/fs/aio-max-nr"));
     }
-    return Annotate(IoError(-result, "io_setup"), absl::StrCat("libaio", hint));
+    const absl::Status status = IoError(-result, "io_setup");
+    return absl::Status(status.code(), absl::StrCat(status.message(), hint));
   }
 
   int depth() const override { return depth_; }

@@ -168,7 +168,8 @@ absl::StatusOr<Ticket> NvmeStore::Completed(RequestLane& lane) {
   absl::StatusOr<Ticket> completed = lane.Completed();
   if (!completed.ok() || !is_stalled_.load(std::memory_order_acquire)) return completed;
   MutexLock lock(mutex_);
-  return stall_;
+  lane.Fail(stall_);
+  return lane.Completed();
 }
 
 void NvmeStore::Drain() {

@@ -41,6 +41,10 @@ absl::StatusOr<Ticket> RequestLane::Completed() {
   return completed_;
 }
 
+void RequestLane::Fail(const absl::Status& status) {
+  if (error_.ok()) error_ = status;
+}
+
 void RequestLane::Advance() {
   while (completed_ < last_) {
     StoreRequest& request = SlotOf(completed_ + 1);

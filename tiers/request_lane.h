@@ -52,6 +52,8 @@ class RequestLane {
 
   /// The last ticket of the complete prefix, or for ever the first error in it.
   absl::StatusOr<Ticket> Completed();
+  /// Makes `status` that error, unless there is one.
+  void Fail(const absl::Status& status);
 
  private:
   StoreRequest& SlotOf(Ticket ticket) { return slots_[(ticket - 1) % slot_count_]; }

@@ -13,8 +13,8 @@ namespace strata {
 namespace {
 
 constexpr int kQueueDepth = 64;
-constexpr auto kIdleWait = std::chrono::hours(1);
-constexpr auto kBusyWait = std::chrono::milliseconds(500);  // to look for stalls
+constexpr std::chrono::milliseconds kIdleWait = std::chrono::hours(1);
+constexpr std::chrono::milliseconds kBusyWait(500);  // to look for stalls
 
 int64_t ChunkCountMax(const SwapWorkerOptions& options) {
   // A chunk begins where a cell or an extent begins.
@@ -123,7 +123,8 @@ std::chrono::milliseconds SwapWorker::ChooseWait() {
   MutexLock lock(mutex_);
   if (!inbox_.empty() || stopping_) return std::chrono::milliseconds(0);
   sleeping_ = true;
-  return queue_->in_flight_count() == 0 ? kIdleWait : kBusyWait;
+  if (queue_->in_flight_count() == 0) return kIdleWait;
+  return std::min(kBusyWait, options_.stall_limit);
 }
 
 void SwapWorker::Dispatch() {

@@ -62,8 +62,8 @@ absl::Status SetupError(int error_number) {
     getrlimit(RLIMIT_MEMLOCK, &limit);
     hint = absl::StrCat("; RLIMIT_MEMLOCK is ", limit.rlim_cur / 1024, " KiB");
   }
-  return Annotate(IoError(error_number, "io_uring_queue_init"),
-                  absl::StrCat("io_uring", hint));
+  const absl::Status status = IoError(error_number, "io_uring_queue_init");
+  return absl::Status(status.code(), absl::StrCat(status.message(), hint));
 }
 
 class UringQueue final : public IoQueue {
@@ -277,7 +277,10 @@ class UringQueue final : public IoQueue {
     if (unsubmitted_.size() > left || result >= 0) enter_failure_count_ = 0;
     while (unsubmitted_.size() > left) unsubmitted_.Pop();
     if (result >= 0 || result == -ETIME || result == -EINTR) return;
-    if (left > 0 && ++enter_failure_count_ > kEnterFailuresMax) return Break(-result);
+    const bool may_pass = result == -EAGAIN || result == -EBUSY || result == -ENOMEM;
+    if (left > 0 && (!may_pass || ++enter_failure_count_ > kEnterFailuresMax)) {
+      return Break(-result);
+    }
     if (io_uring_cq_ready(&ring_) == 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <list>
@@ -26,6 +27,7 @@ struct Fault {
     kFlip,       // one bit of byte `value` changes on the way
     kLostWrite,  // the write reports success and never happens
     kDelay,      // the outcome comes after `value` others, or when nothing else can
+    kHang,       // the outcome comes after EndHangs()
   };
   IoOp op = IoOp::kRead;
   int attempt = 0;  // the how-manieth of this op in the queue's life, from 0
@@ -72,6 +74,7 @@ class FaultyQueue final : public IoQueue {
           changed.memory[fault->value] ^= std::byte{4};
           break;
         case Fault::Kind::kDelay:
+        case Fault::Kind::kHang:
           break;
       }
     }
@@ -82,6 +85,7 @@ class FaultyQueue final : public IoQueue {
   int Reap(std::span<IoOutcome> outcomes, std::chrono::milliseconds wait) override {
     using std::chrono::milliseconds;
     Collect(ready_.empty() ? wait : milliseconds(0));
+    if (!hangs_.load()) ready_.splice(ready_.end(), hung_);
     // When nothing else is under way, what was held back has waited long enough. With
     // random order, everything is held back until then.
     if (ready_.empty() && inner_count_ == 0) ReleaseHeld();
@@ -91,6 +95,12 @@ class FaultyQueue final : public IoQueue {
       ready_.pop_front();
     }
     return count;
+  }
+
+  /// Any thread.
+  void EndHangs() {
+    hangs_.store(false);
+    inner_->Wake();
   }
 
   /// Faults that have happened.
@@ -133,6 +143,10 @@ class FaultyQueue final : public IoQueue {
       pending->second.attempt.memory[fault->value] ^= std::byte{4};
     }
     pending_.erase(pending);
+    if (fault != nullptr && fault->kind == Fault::Kind::kHang) {
+      hung_.push_back(outcome);
+      return;
+    }
     const bool delays = fault != nullptr && fault->kind == Fault::Kind::kDelay;
     if (delays || reorders_) {
       held_.push_back({outcome, delays ? fault->value : INT64_MAX});
@@ -165,6 +179,8 @@ class FaultyQueue final : public IoQueue {
   std::unordered_map<uint64_t, Pending> pending_;
   std::vector<Held> held_;
   std::list<IoOutcome> ready_;
+  std::list<IoOutcome> hung_;
+  std::atomic<bool> hangs_ = true;
 };
 
 }  // namespace strata

@@ -28,11 +28,13 @@ class NvmeStoreFaultTest : public testing::TestWithParam<IoBackend> {
     options.chunk_bytes = 64 * kKiB;
     options.window_bytes = 512 * kKiB;
     options.io_backend = GetParam();
-    options.decorate_queue = [faults, seed](std::unique_ptr<IoQueue> inner) {
+    options.decorate_queue = [this, faults, seed](std::unique_ptr<IoQueue> inner) {
       auto faulty = std::make_unique<FaultyQueue>(std::move(inner), faults);
       if (seed != 0) faulty->ReorderBy(seed);
+      faulty_ = faulty.get();
       return faulty;
     };
+    options.stall_limit = stall_limit_;
     store_ = nullptr;
     auto store = NvmeStore::Create(std::move(options));
     STRATA_CHECK(store.ok());
@@ -47,6 +49,8 @@ class NvmeStoreFaultTest : public testing::TestWithParam<IoBackend> {
   }
 
   TempDirectory directory_;
+  std::chrono::milliseconds stall_limit_ = std::chrono::minutes(2);
+  FaultyQueue* faulty_ = nullptr;  // the store's
   PageBuffer source_;
   PageBuffer target_;
   std::unique_ptr<NvmeStore> store_;
@@ -150,6 +154,20 @@ TEST_P(NvmeStoreFaultTest, DrainReturnsAfterErrorsAndTheOtherLaneWorks) {
   EXPECT_FALSE(ReadAll().ok());
   store_->Drain();
   EXPECT_EQ(WriteAll(), absl::OkStatus());
+}
+
+TEST_P(NvmeStoreFaultTest, ADriveThatDoesNotAnswerFailsTheStoreWhileItKeepsTheMemory) {
+  stall_limit_ = std::chrono::milliseconds(1);
+  Open({{IoOp::kWrite, 0, Kind::kHang, 0}});
+  const absl::Status status =
+      WaitForWrites(*store_, store_->Write(0, source_.data(), 64 * kKiB, "slow"));
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_NE(status.message().find("write 'slow' at 0+65536"), std::string::npos)
+      << status;
+  faulty_->EndHangs();
+  store_->Drain();
+  EXPECT_EQ(store_->WritesCompleted().status(), status);  // for ever
+  EXPECT_EQ(store_->ReadsCompleted().status(), status);   // for both lanes
 }
 
 TEST_P(NvmeStoreFaultTest, MoreExtentsThanPromisedAreRefusedByNumber) {
