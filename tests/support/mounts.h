@@ -20,9 +20,6 @@
 
 namespace strata {
 
-/// ctest's SKIP_RETURN_CODE.
-inline constexpr int kSkipped = 77;
-
 /// A tmpfs of a limited size.
 class TmpfsMount {
  public:

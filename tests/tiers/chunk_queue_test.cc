@@ -8,6 +8,7 @@
 
 #include <cerrno>
 
+#include "tests/support/backends.h"
 #include "tests/support/faulty_queue.h"
 #include "tests/support/page_buffer.h"
 #include "tests/support/temp_directory.h"
@@ -186,8 +187,8 @@ TEST_P(ChunkQueueTest, OneBadChunkDoesNotTouchTheOthers) {
   EXPECT_EQ(queue_->in_flight_count(), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(, ChunkQueueTest, testing::ValuesIn(kIoBackends),
-                         [](const auto& backend) { return Name(backend.param); });
+INSTANTIATE_TEST_SUITE_P(, ChunkQueueTest, testing::ValuesIn(WorkingBackends()),
+                         testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace strata

@@ -12,6 +12,7 @@
 #include <map>
 #include <thread>
 
+#include "tests/support/backends.h"
 #include "tests/support/page_buffer.h"
 #include "tests/support/temp_directory.h"
 #include "tiers/file_descriptor.h"
@@ -182,8 +183,8 @@ TEST_P(IoQueueTest, LeaksNoDescriptor) {
   EXPECT_EQ(count(), before);
 }
 
-INSTANTIATE_TEST_SUITE_P(, IoQueueTest, testing::ValuesIn(kIoBackends),
-                         [](const auto& backend) { return Name(backend.param); });
+INSTANTIATE_TEST_SUITE_P(, IoQueueTest, testing::ValuesIn(WorkingBackends()),
+                         testing::PrintToStringParamName());
 
 TEST(OpenIoQueue, TakesTheFirstThatWorksAndSaysWhy) {
   TempDirectory directory;

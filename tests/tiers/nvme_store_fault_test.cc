@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <random>
 
+#include "tests/support/backends.h"
 #include "tests/support/faulty_queue.h"
 #include "tests/support/page_buffer.h"
 #include "tests/support/temp_directory.h"
@@ -183,8 +184,8 @@ TEST_P(NvmeStoreFaultTest, MoreExtentsThanPromisedAreRefusedByNumber) {
   EXPECT_NE(status.message().find("64 extents"), std::string::npos) << status;
 }
 
-INSTANTIATE_TEST_SUITE_P(, NvmeStoreFaultTest, testing::ValuesIn(kIoBackends),
-                         [](const auto& backend) { return Name(backend.param); });
+INSTANTIATE_TEST_SUITE_P(, NvmeStoreFaultTest, testing::ValuesIn(WorkingBackends()),
+                         testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace strata

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <fstream>
 
+#include "tests/support/backends.h"
 #include "tests/support/mounts.h"
 #include "tests/support/page_buffer.h"
 #include "tests/support/temp_directory.h"
@@ -85,8 +86,8 @@ TEST_P(NvmeStoreMountTest, TheDeviceCountsTheBytesThatTheStoreCounts) {
   EXPECT_LE(device_bytes, kSize + kSize / 100);  // and the filesystem's own
 }
 
-INSTANTIATE_TEST_SUITE_P(, NvmeStoreMountTest, testing::ValuesIn(kIoBackends),
-                         [](const auto& backend) { return Name(backend.param); });
+INSTANTIATE_TEST_SUITE_P(, NvmeStoreMountTest, testing::ValuesIn(WorkingBackends()),
+                         testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace strata

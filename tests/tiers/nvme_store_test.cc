@@ -7,6 +7,7 @@
 #include <fstream>
 #include <random>
 
+#include "tests/support/backends.h"
 #include "tests/support/page_buffer.h"
 #include "tests/support/temp_directory.h"
 #include "tests/support/wait.h"
@@ -250,8 +251,8 @@ TEST_P(NvmeStoreTest, RefusesACapacityBeyondTheDriveAndLeavesNothing) {
   EXPECT_TRUE(ListTree(directory_.path()).empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(, NvmeStoreTest, testing::ValuesIn(kIoBackends),
-                         [](const auto& backend) { return Name(backend.param); });
+INSTANTIATE_TEST_SUITE_P(, NvmeStoreTest, testing::ValuesIn(WorkingBackends()),
+                         testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace strata
