@@ -1,6 +1,6 @@
 /// A ChunkQueue moves chunks, the units of disk I/O, whole: it continues short
 /// transfers, repeats what was only interrupted, and gives every error a name, a place
-/// and a reason. One table of rules for all backends (docs/io.md).
+/// and a reason. One table of rules for all backends (docs/nvme.md).
 #pragma once
 
 #include <absl/status/status.h>
