@@ -35,6 +35,34 @@ std::vector<int32_t> Slots(const Decisions& decisions) {
   return slots;
 }
 
+struct ProgramInputs {
+  const StepTrace& trace;
+  const Decisions& decisions;
+  const Layout& layout;
+  const TierBytes& homes;
+};
+
+struct AddressedProgram {
+  std::vector<VirtualOp> list;
+  std::vector<VirtualBuffer> buffers;  // with their offsets
+};
+
+// Writes the plan of `key`, gives its buffers addresses, and raises `arenas` to what it
+// needs.
+AddressedProgram WriteProgram(const ProgramInputs& inputs, const PlanKey& key,
+                              TierBytes* arenas) {
+  const std::vector<int32_t> slots = Slots(inputs.decisions);
+  Program program =
+      StepWriter(inputs.trace, inputs.decisions, inputs.layout, key).Write();
+  AddressedProgram addressed{program.Schedule(slots), {}};
+  const TierBytes end = PackBuffers(program.buffers(), slots, inputs.homes);
+  for (const TierKind tier : {TierKind::kDevice, TierKind::kHost, TierKind::kNvme}) {
+    (*arenas)[tier] = std::max((*arenas)[tier], end[tier]);
+  }
+  addressed.buffers = std::move(program.buffers());
+  return addressed;
+}
+
 // Gives virtual accesses their addresses.
 Plan Resolve(const PlanKey& key, const std::vector<VirtualOp>& list,
              const std::vector<VirtualBuffer>& buffers) {
@@ -108,6 +136,18 @@ std::vector<PlanKey> PlanKeys(const StepTrace& trace, const Decisions& decisions
   return keys;
 }
 
+absl::StatusOr<TierBytes> MeasureArenas(const StepTrace& trace,
+                                        const Decisions& decisions,
+                                        std::span<const PlanKey> keys) {
+  TierBytes homes;
+  STRATA_ASSIGN_OR_RETURN(const Layout layout, MakeHomes(trace, decisions, &homes));
+  TierBytes arenas = homes;
+  for (const PlanKey& key : keys) {
+    WriteProgram({trace, decisions, layout, homes}, key, &arenas);
+  }
+  return arenas;
+}
+
 absl::StatusOr<PlanSet> CompilePlanSet(const StepTrace& trace,
                                        const Decisions& decisions,
                                        std::span<const PlanKey> keys) {
@@ -116,15 +156,10 @@ absl::StatusOr<PlanSet> CompilePlanSet(const StepTrace& trace,
   TierBytes homes;
   STRATA_ASSIGN_OR_RETURN(set.layout, MakeHomes(trace, decisions, &homes));
   set.arena_bytes = homes;
-  const std::vector<int32_t> slots = Slots(decisions);
   for (const PlanKey& key : keys) {
-    Program program = StepWriter(set.trace, decisions, set.layout, key).Write();
-    const std::vector<VirtualOp> list = program.Schedule(slots);
-    const TierBytes end = PackBuffers(program.buffers(), slots, homes);
-    for (const TierKind tier : {TierKind::kDevice, TierKind::kHost, TierKind::kNvme}) {
-      set.arena_bytes[tier] = std::max(set.arena_bytes[tier], end[tier]);
-    }
-    set.plans.push_back(Resolve(key, list, program.buffers()));
+    const AddressedProgram addressed =
+        WriteProgram({set.trace, decisions, set.layout, homes}, key, &set.arena_bytes);
+    set.plans.push_back(Resolve(key, addressed.list, addressed.buffers));
     DeriveWaits(set.plans.back());
   }
   LinkPlans(set);

@@ -22,6 +22,9 @@ struct MachineProfile {
   double nvme_write = 3.2e9;
   bool nvme_half_duplex = true;        // reads and writes share the drive's time
   double op_overhead_seconds = 5e-6;   // launch and completion of one operation
+  /// What the process holds on the device beside the arena: context, modules, libraries.
+  /// The budget that a user gives counts it, the planner's does not.
+  int64_t device_overhead_bytes = 0;
 };
 
 /// Work of one operation in its lane's own unit, from which its duration follows.

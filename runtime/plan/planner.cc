@@ -51,6 +51,7 @@ class Search {
   int64_t SliceElements(int32_t depth) const;
   std::vector<int32_t> SegmentChoices() const;
   std::vector<TierKind> ActivationChoices() const;
+  void Note(const TierBytes& need);
   bool Fits(const TierBytes& need) const {
     return need.device <= budget_.device && need.host <= budget_.host &&
            need.nvme <= budget_.nvme;
@@ -61,6 +62,8 @@ class Search {
   TierBytes budget_;
   std::map<StepOrder, Candidate> seen_;
   Candidate best_;
+  TierBytes least_{kEnough, kEnough, kEnough};     // where the other tiers fit
+  TierBytes smallest_{kEnough, kEnough, kEnough};  // whatever the others take
 };
 
 int64_t Search::SliceElements(int32_t depth) const {
@@ -120,13 +123,26 @@ Forecast Search::Price(const PlanSet& set) const {
 absl::StatusOr<Candidate> Search::Place(const StepOrder& order,
                                         const TierBytes& homes) {
   Candidate candidate{order, DecideHomes(request_, order, homes), {}};
-  STRATA_ASSIGN_OR_RETURN(
-      const PlanSet set,
-      CompilePlanSet(trace_, candidate.decisions, SearchKeys(candidate.decisions)));
-  candidate.need = set.arena_bytes;
+  const std::vector<PlanKey> keys = SearchKeys(candidate.decisions);
+  STRATA_ASSIGN_OR_RETURN(candidate.need,
+                          MeasureArenas(trace_, candidate.decisions, keys));
+  Note(candidate.need);
   candidate.fits = Fits(candidate.need);
-  if (candidate.fits) candidate.seconds = Price(set).seconds;
+  if (!candidate.fits) return candidate;
+  STRATA_ASSIGN_OR_RETURN(const PlanSet set,
+                          CompilePlanSet(trace_, candidate.decisions, keys));
+  candidate.seconds = Price(set).seconds;
   return candidate;
+}
+
+// Remembers what the least budgets would be, for the case that nothing fits.
+void Search::Note(const TierBytes& need) {
+  for (const TierKind tier : {TierKind::kDevice, TierKind::kHost, TierKind::kNvme}) {
+    TierBytes others = need;
+    others[tier] = 0;
+    if (Fits(others)) least_[tier] = std::min(least_[tier], need[tier]);
+    smallest_[tier] = std::min(smallest_[tier], need[tier]);
+  }
 }
 
 absl::StatusOr<Candidate> Search::Evaluate(const StepOrder& order) {
@@ -256,7 +272,7 @@ absl::StatusOr<PlannedStep> Search::Take(const Decisions& decisions) {
       planned.set,
       CompilePlanSet(trace_, decisions, PlanKeys(trace_, decisions, request_.plans)));
   if (!Fits(planned.set.arena_bytes)) {
-    seen_[{}] = {{}, decisions, planned.set.arena_bytes};
+    Note(planned.set.arena_bytes);
     return DoesNotFit();
   }
   Describe(planned);
@@ -278,19 +294,18 @@ absl::StatusOr<PlannedStep> Search::Finish() {
     STRATA_ASSIGN_OR_RETURN(
         planned.set, CompilePlanSet(trace_, best_.decisions,
                                     PlanKeys(trace_, best_.decisions, request_.plans)));
-    if (Fits(planned.set.arena_bytes)) break;
-    // Another plan of the set (the first step, a clipped one) takes more than the
+    // Another plan of the set (the first step, a clipped one) may take more than the
     // steady one: make room by as much.
-    TierBytes over;
+    const TierBytes given{request_.budgets.device_bytes, request_.budgets.host_bytes,
+                          request_.budgets.nvme_bytes};
+    bool fits = true;
     for (const TierKind tier : {TierKind::kDevice, TierKind::kHost, TierKind::kNvme}) {
-      over[tier] = std::max<int64_t>(
-          planned.set.arena_bytes[tier] -
-              (tier == TierKind::kDevice ? request_.budgets.device_bytes
-               : tier == TierKind::kHost ? request_.budgets.host_bytes
-                                         : request_.budgets.nvme_bytes),
-          0);
-      budget_[tier] -= over[tier];
+      const int64_t over = planned.set.arena_bytes[tier] - given[tier];
+      if (over <= 0) continue;
+      fits = false;
+      budget_[tier] -= over;
     }
+    if (fits) break;
     seen_.clear();
     STRATA_ASSIGN_OR_RETURN(best_, Evaluate(StepOrder(best_.order)));
     if (!best_.fits) return DoesNotFit();
@@ -300,44 +315,35 @@ absl::StatusOr<PlannedStep> Search::Finish() {
 }
 
 absl::Status Search::DoesNotFit() {
-  // The least of each tier, the others as they are.
-  TierBytes least{kEnough, kEnough, kEnough};
-  TierBytes smallest{kEnough, kEnough, kEnough};
-  for (const auto& [order, candidate] : seen_) {
-    const TierBytes& need = candidate.need;
-    for (const TierKind tier : {TierKind::kDevice, TierKind::kHost, TierKind::kNvme}) {
-      TierBytes others = need;
-      others[tier] = 0;
-      if (Fits(others)) least[tier] = std::min(least[tier], need[tier]);
-      smallest[tier] = std::min(smallest[tier], need[tier]);
-    }
-  }
-  std::string message = absl::StrCat(
+  TierBytes least = least_, smallest = smallest_;
+  // The budgets as the user gave them: the device's counts what is outside the arena.
+  const int64_t overhead = request_.profile.device_overhead_bytes;
+  const TierBytes given{request_.budgets.device_bytes + overhead,
+                        request_.budgets.host_bytes, request_.budgets.nvme_bytes};
+  smallest.device += overhead;
+  if (least.device < kEnough) least.device += overhead;
+  const std::string message = absl::StrCat(
       "no plan fits: it takes at least ", FormatSize(smallest.device), " (",
-      smallest.device, " bytes) of device memory; given are ",
-      FormatSize(budget_.device), " (", budget_.device, ") of device, ",
-      FormatSize(budget_.host), " (", budget_.host, ") of host memory and ",
-      FormatSize(budget_.nvme), " (", budget_.nvme, ") of nvme.");
+      smallest.device, " bytes) of device memory; given are ", FormatSize(given.device),
+      " (", given.device, ") of device, ", FormatSize(given.host), " (", given.host,
+      ") of host memory and ", FormatSize(given.nvme), " (", given.nvme, ") of nvme");
   TierKind cheapest = TierKind::kDevice;
   double factor = std::numeric_limits<double>::infinity();
   for (const TierKind tier : {TierKind::kDevice, TierKind::kHost, TierKind::kNvme}) {
     if (least[tier] == kEnough) continue;
     const double grows = static_cast<double>(least[tier]) /
-                         static_cast<double>(std::max<int64_t>(budget_[tier], 1));
+                         static_cast<double>(std::max<int64_t>(given[tier], 1));
     if (grows < factor) factor = grows, cheapest = tier;
   }
-  if (least[cheapest] < kEnough) {
-    absl::StrAppend(&message, " Cheapest change that fits: ", Name(cheapest),
-                    " memory of ", least[cheapest], " bytes (",
-                    FormatSize(least[cheapest]), ")");
-  } else {
-    absl::StrAppend(
-        &message, " No single budget mends it: raise device memory to ",
-        smallest.device,
-        " bytes first, and host memory or nvme so that they hold the weights and the "
-        "optimizer");
-  }
-  return absl::ResourceExhaustedError(message);
+  const std::string mend =
+      least[cheapest] < kEnough
+          ? absl::StrCat("raise ", Name(cheapest), " memory to ", least[cheapest],
+                         " bytes (", FormatSize(least[cheapest]),
+                         "), the cheapest change that fits")
+          : absl::StrCat("raise device memory to ", smallest.device,
+                         " bytes first, and host memory or nvme so that they hold the "
+                         "weights and the optimizer: no single budget mends it");
+  return WithMend(absl::ResourceExhaustedError(message), mend);
 }
 
 }  // namespace

@@ -45,8 +45,8 @@ struct PlannedStep {
 };
 
 /// The fastest plan set, by simulation, that fits the budgets. ResourceExhausted where
-/// none does: what the smallest plan needs in each tier, what is there, and the
-/// cheapest change that would make it fit.
+/// none does: what the smallest plan needs, what is there, and as its mend the cheapest
+/// change that would make it fit.
 absl::StatusOr<PlannedStep> PlanStep(const PlanRequest& request);
 
 }  // namespace strata

@@ -2,32 +2,27 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
+#include <utility>
 
 namespace strata {
 namespace {
 
 constexpr uint32_t kNone = ~0u;
 
-// Who touched each byte range last, in one tier: the writer, and the readers since.
+// Who touched each byte range last, in one tier: the writer, and the readers since. The
+// ranges are a sorted array and no tree: few are added after the first operations, and
+// every access looks some up.
 class RangeHistory {
  public:
-  struct Touch {
-    int64_t end;
-    uint32_t writer = kNone;
-    std::vector<uint32_t> readers;
-  };
-
   // Appends to `conflicts` every operation that an access of this kind must come after.
-  void Collect(const Access& access, std::vector<uint32_t>& conflicts) {
-    Split(access.offset);
-    Split(access.offset + access.size_bytes);
-    for (auto it = ranges_.lower_bound(access.offset);
-         it != ranges_.end() && it->first < access.offset + access.size_bytes; ++it) {
-      if (it->second.writer != kNone) conflicts.push_back(it->second.writer);
+  void Collect(const Access& access, std::vector<uint32_t>& conflicts) const {
+    const int64_t end = access.offset + access.size_bytes;
+    for (size_t i = FirstEndingAfter(access.offset);
+         i < ranges_.size() && ranges_[i].begin < end; ++i) {
+      const Touch& touch = ranges_[i].touch;
+      if (touch.writer != kNone) conflicts.push_back(touch.writer);
       if (access.mode == AccessMode::kWrite) {
-        conflicts.insert(conflicts.end(), it->second.readers.begin(),
-                         it->second.readers.end());
+        conflicts.insert(conflicts.end(), touch.readers.begin(), touch.readers.end());
       }
     }
   }
@@ -36,37 +31,66 @@ class RangeHistory {
   template <typename Replaces>
   void Record(const Access& access, uint32_t op, const Replaces& replaces) {
     const int64_t end = access.offset + access.size_bytes;
-    Split(access.offset);
-    Split(end);
+    const size_t first = SplitAt(access.offset);
     if (access.mode == AccessMode::kWrite) {
-      ranges_.erase(ranges_.lower_bound(access.offset), ranges_.lower_bound(end));
-      ranges_[access.offset] = {end, op, {}};
+      Replace(first, SplitAt(end), {access.offset, end, {op, {}}});
       return;
     }
+    SplitAt(end);
     int64_t position = access.offset;
-    for (auto it = ranges_.lower_bound(access.offset); position < end; ++it) {
-      if (it == ranges_.end() || it->first > position) {  // a hole: nobody was here yet
-        const int64_t stop = it == ranges_.end() ? end : std::min(end, it->first);
-        it = ranges_.emplace_hint(it, position, Touch{stop, kNone, {}});
+    for (size_t i = first; position < end; ++i) {
+      if (i == ranges_.size() || ranges_[i].begin > position) {  // nobody was here yet
+        const int64_t stop =
+            i == ranges_.size() ? end : std::min(end, ranges_[i].begin);
+        ranges_.insert(At(i), {position, stop, {}});
       }
-      std::erase_if(it->second.readers, replaces);
-      it->second.readers.push_back(op);
-      position = it->second.end;
+      std::vector<uint32_t>& readers = ranges_[i].touch.readers;
+      std::erase_if(readers, replaces);
+      readers.push_back(op);
+      position = ranges_[i].end;
     }
   }
 
  private:
-  void Split(int64_t offset) {
-    auto it = ranges_.upper_bound(offset);
-    if (it == ranges_.begin()) return;
-    --it;
-    if (it->first == offset || it->second.end <= offset) return;
-    Touch upper = it->second;
-    it->second.end = offset;
-    ranges_.emplace(offset, std::move(upper));
+  struct Touch {
+    uint32_t writer = kNone;
+    std::vector<uint32_t> readers;
+  };
+  struct Range {
+    int64_t begin, end;
+    Touch touch;
+  };
+  using Ranges = std::vector<Range>;
+
+  Ranges::iterator At(size_t index) {
+    return ranges_.begin() + static_cast<Ranges::difference_type>(index);
+  }
+  size_t FirstEndingAfter(int64_t offset) const {
+    const auto found = std::partition_point(
+        ranges_.begin(), ranges_.end(),
+        [offset](const Range& range) { return range.end <= offset; });
+    return static_cast<size_t>(found - ranges_.begin());
+  }
+  // Makes `offset` a border; the index of the first range that begins there or later.
+  size_t SplitAt(int64_t offset) {
+    const size_t index = FirstEndingAfter(offset);
+    if (index == ranges_.size() || ranges_[index].begin >= offset) return index;
+    Range upper = ranges_[index];
+    ranges_[index].end = offset;
+    upper.begin = offset;
+    ranges_.insert(At(index + 1), std::move(upper));
+    return index + 1;
+  }
+  void Replace(size_t first, size_t last, Range range) {
+    if (first == last) {
+      ranges_.insert(At(first), std::move(range));
+      return;
+    }
+    ranges_[first] = std::move(range);
+    ranges_.erase(At(first + 1), At(last));
   }
 
-  std::map<int64_t, Touch> ranges_;  // by first byte; disjoint
+  Ranges ranges_;  // by first byte; disjoint
 };
 
 // Walks operations in program order and reports the waits that each needs.
