@@ -89,6 +89,8 @@ absl::Status PlanCommand::Finish() {
   if (placement) {
     STRATA_ASSIGN_OR_RETURN(flags.placement, ParsePlacement(*placement));
   }
+  // A drive that is only planned for has no directory yet.
+  if (nvme && nvme->bytes > 0) flags.nvme_paths.push_back({"nvme", nvme->bytes});
   return absl::OkStatus();
 }
 
