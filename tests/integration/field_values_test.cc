@@ -269,5 +269,27 @@ TEST(FieldValues, AStepWithoutTrainedTokensLeavesEveryWeightAsItWas) {
   }
 }
 
+// Weights cross the link as often for eight micro-batches as for one.
+TEST(FieldValues, WeightBytesOnTheLinkDoNotDependOnTheNumberOfMicroBatches) {
+  constexpr int64_t kInputBytes = 4096;  // of a micro-batch of T0, padded to a page
+  const auto weight_bytes = [](int micro_batches) {
+    const TiertrainRun run;
+    RunRequest request{
+        .rows = Sequences(0, 2 * micro_batches),
+        .flags =
+            "--max_steps 2 --placement "
+            "weights=host,optimizer=device,gradients=device,activations=device"};
+    request.deepspeed["gradient_accumulation_steps"] = micro_batches;
+    request.deepspeed["gradient_clipping"] = 1.0;
+    const RunOutcome outcome = run.Run(request);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    const int64_t bytes = outcome.steps.at(1)["lanes"]["host-to-device"]["bytes"];
+    return bytes - micro_batches * kInputBytes;
+  };
+  const int64_t once = weight_bytes(1);
+  EXPECT_GT(once, 19808 * 4);
+  EXPECT_EQ(weight_bytes(8), once);
+}
+
 }  // namespace
 }  // namespace strata

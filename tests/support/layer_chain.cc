@@ -22,7 +22,6 @@ LayerChain::LayerChain(std::vector<std::unique_ptr<Layer>> layers,
                        MicroBatchShape shape, DType dtype)
     : layers_(std::move(layers)),
       shape_(shape),
-      dtype_(dtype),
       kernels_(*CreateKernels(DeviceKind::kCpu, {.threads = 2})),
       matmul_workspace_(DType::kF32, kernels_->matmul_workspace_bytes() / 4) {
   for (const auto& layer : layers_) {

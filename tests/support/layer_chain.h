@@ -58,7 +58,6 @@ class LayerChain {
 
   std::vector<std::unique_ptr<Layer>> layers_;
   const MicroBatchShape shape_;
-  const DType dtype_;
   InlineStream stream_;
   std::unique_ptr<Kernels> kernels_;
   TestTensor matmul_workspace_;

@@ -47,6 +47,9 @@ function(strata_library name)
   set_property(GLOBAL APPEND PROPERTY STRATA_LIBRARIES ${name})
 endfunction()
 
+# What ThreadSanitizer has to see: all tests with the label `threads`.
+add_custom_target(thread_tests)
+
 # strata_test(NAME SOURCES ... DEPENDS ... LABELS unit|threads|slow|gpu): one binary, one ctest entry.
 function(strata_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
@@ -60,6 +63,9 @@ function(strata_test name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} strata_flags GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+  if("threads" IN_LIST ARG_LABELS)
+    add_dependencies(thread_tests ${name})
+  endif()
 endfunction()
 
 # strata_gpu_test(NAME SOURCES ... DEPENDS ...): needs nvcc to build and a card to run. Without a card it is
