@@ -23,6 +23,7 @@ install_packages "${STRATA_PACKAGES[@]}" clang libclang-rt-14-dev clang-format
 python_env
 
 python3 tools/check_layers.py
+python3 tools/check_docs.py
 
 if [ "$quick" != --quick ]; then
   for preset in asan tsan; do
