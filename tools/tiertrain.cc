@@ -40,10 +40,10 @@ absl::Status PrintPlan(TrainingRun& run) {
   STRATA_ASSIGN_OR_RETURN(const ModelShape model, MakeModel(run));
   STRATA_ASSIGN_OR_RETURN(const std::unique_ptr<Kernels> kernels,
                           CreateKernels(run.device->kind(), options.kernels));
-  STRATA_ASSIGN_OR_RETURN(
-      const PlannedStep plan,
-      PlanTraining(model, options, kernels->matmul_workspace_bytes()));
-  std::fputs(ExplainPlan(plan, run.parameters).c_str(), stdout);
+  const absl::StatusOr<PlannedStep> plan =
+      PlanTraining(model, options, kernels->matmul_workspace_bytes());
+  if (!plan.ok()) return NameBudgets(plan.status());
+  std::fputs(ExplainPlan(*plan, run.parameters).c_str(), stdout);
   return absl::OkStatus();
 }
 
@@ -91,8 +91,12 @@ absl::Status SaveResults(TrainingRun& run, const RunSummary& summary) {
 
 int Train(TrainingRun& run) {
   if (absl::Status status = StartTrainer(run); !status.ok()) return cli::Refuse(status);
-  std::printf("%s\n%s\n", run.train_data->Summary().c_str(),
-              ExplainPlan(run.trainer->plan(), run.parameters).c_str());
+  std::printf("%s\n", run.train_data->Summary().c_str());
+  if (run.sizes.dropped_rows > 0) {
+    std::printf("%ld rows of an epoch are left out: they fill no step\n",
+                static_cast<long>(run.sizes.dropped_rows));
+  }
+  std::printf("%s\n", ExplainPlan(run.trainer->plan(), run.parameters).c_str());
   std::fflush(stdout);
   RunSummary summary;
   if (absl::Status status = TrainSteps(run, g_interrupted, summary); !status.ok()) {

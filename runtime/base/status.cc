@@ -30,6 +30,9 @@ absl::Status IoError(int error_number, absl::string_view context) {
     case EFBIG:
     case ENOMEM:
       return absl::ResourceExhaustedError(message);
+    case ENOTDIR:
+    case EISDIR:
+      return absl::InvalidArgumentError(message);
     default:
       return absl::Status(absl::ErrnoToStatusCode(error_number), message);
   }

@@ -18,6 +18,7 @@
 #include "runtime/base/status.h"
 #include "runtime/device/cuda_device.h"
 #include "tiers/nvme_store.h"
+#include "tools/tiertrain/outputs.h"
 #include "tools/tiertrain/process_memory.h"
 
 namespace strata {
@@ -80,6 +81,7 @@ absl::Status SizeSteps(TrainingRun& run) {
                      "batch size or set "
                      "--dataloader_drop_last false"));
   }
+  sizes.dropped_rows = batch.drop_last ? left : 0;
   sizes.last_micro_batches =
       left > 0 && !batch.drop_last ? CeilDiv(left, sizes.rows) : sizes.micro_batches;
   sizes.total_steps =
@@ -94,27 +96,6 @@ absl::Status SizeSteps(TrainingRun& run) {
   return absl::OkStatus();
 }
 
-absl::Status CheckOutputs(const TrainCommand& command) {
-  for (const auto& file : {command.log_file, command.timeline, command.logits_file}) {
-    if (!file) continue;
-    const fs::path parent = fs::absolute(*file).parent_path();
-    std::error_code error;
-    if (!fs::is_directory(parent, error)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(*file, ": its directory ", parent.string(), " does not exist"));
-    }
-  }
-  if (command.output_directory) {
-    std::error_code error;
-    if (fs::exists(*command.output_directory, error) &&
-        !fs::is_directory(*command.output_directory, error)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--output_dir ", *command.output_directory, " is a file"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 // What is free on the drive of `directory`, or of the nearest parent that exists.
 absl::StatusOr<int64_t> FreeBytes(const std::string& directory) {
   fs::path path = fs::absolute(directory);
@@ -125,7 +106,12 @@ absl::StatusOr<int64_t> FreeBytes(const std::string& directory) {
   }
   struct statvfs drive {};
   if (statvfs(path.c_str(), &drive) != 0)
-    return IoError(errno, absl::StrCat("statvfs ", directory));
+    return IoError(errno, absl::StrCat("nvme_path '", directory, "': statvfs"));
+  if (drive.f_blocks == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("nvme_path '", directory,
+                                                   "': the filesystem at ",
+                                                   path.string(), " stores no files"));
+  }
   return static_cast<int64_t>(drive.f_bavail) * static_cast<int64_t>(drive.f_frsize);
 }
 
@@ -212,7 +198,7 @@ absl::StatusOr<IoBackend> BackendOf(const std::string& name) {
 absl::Status PrepareRun(TrainingRun& run) {
   STRATA_RETURN_IF_ERROR(ReadConfiguration(run));
   if (run.command.explain_config) return absl::OkStatus();
-  STRATA_RETURN_IF_ERROR(CheckOutputs(run.command));
+  if (!run.command.explain_plan) STRATA_RETURN_IF_ERROR(CheckOutputs(run.command));
   run.parameters = ParameterCount(run.model_config.shape);
   if (!run.command.from_scratch) {
     STRATA_ASSIGN_OR_RETURN(run.checkpoint,
@@ -293,12 +279,27 @@ absl::StatusOr<TrainerOptions> MakeTrainerOptions(TrainingRun& run) {
   return options;
 }
 
+absl::Status NameBudgets(const absl::Status& status) {
+  if (!absl::IsResourceExhausted(status)) return status;
+  return Annotate(status, "--device_memory, --host_memory and --nvme_path");
+}
+
 absl::Status StartTrainer(TrainingRun& run) {
   STRATA_ASSIGN_OR_RETURN(TrainerOptions options, MakeTrainerOptions(run));
   STRATA_ASSIGN_OR_RETURN(ModelShape model, MakeModel(run));
   run.process_bytes_before = ReadProcessMemory().resident_bytes;
-  STRATA_ASSIGN_OR_RETURN(run.trainer,
-                          Trainer::Create(std::move(model), std::move(options)));
+  // Drives that are too small say so themselves.
+  bool asks_for_store = false;
+  options.make_store = [&,
+                        make = std::move(options.make_store)](const StoreNeeds& needs) {
+    asks_for_store = true;
+    return make(needs);
+  };
+  auto trainer = Trainer::Create(std::move(model), std::move(options));
+  if (!trainer.ok()) {
+    return asks_for_store ? trainer.status() : NameBudgets(trainer.status());
+  }
+  run.trainer = *std::move(trainer);
   return run.trainer->LoadWeights(
       run.checkpoint ? ReadFrom(*run.checkpoint)
                      : RandomWeights(static_cast<uint64_t>(run.config.seed)));

@@ -26,6 +26,7 @@ struct StepSizes {
   int64_t micro_batches = 0;  // of a full step
   int64_t steps_per_epoch = 0;
   int64_t last_micro_batches = 0;  // of the last step of an epoch
+  int64_t dropped_rows = 0;        // of an epoch, where its partial step is dropped
   int64_t total_steps = 0;
 };
 
@@ -55,6 +56,9 @@ absl::StatusOr<TrainerOptions> MakeTrainerOptions(TrainingRun& run);
 
 /// Layers, shape and dtype.
 absl::StatusOr<ModelShape> MakeModel(const TrainingRun& run);
+
+/// A plan's error with the flags that set its budgets; any other as it is.
+absl::Status NameBudgets(const absl::Status& status);
 
 /// Plans, allocates and loads the weights.
 absl::Status StartTrainer(TrainingRun& run);
