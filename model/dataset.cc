@@ -220,8 +220,9 @@ absl::Status Dataset::Fill(int64_t epoch, int64_t first, Batch& batch) const {
       STRATA_RETURN_IF_ERROR(ReadSample(item, sample));
       room -= sample.size();
       if (room < 0) {
-        return absl::DataLossError(
-            absl::StrCat(Describe(item), ": the file changed while it was open"));
+        return WithMend(absl::DataLossError(absl::StrCat(
+                            Describe(item), ": the file changed while it was open")),
+                        "leave the data alone while they are trained on");
       }
       batch.Append(i, sample);
     }

@@ -163,8 +163,9 @@ absl::Status JsonlSource::Read(int64_t index, Sample& sample) const {
       ReadAt(descriptor_, line.offset_bytes, text.data(), text.size());
   if (!count.ok()) return Annotate(count.status(), Describe(index));
   if (*count < text.size()) {
-    return absl::DataLossError(
-        absl::StrCat(Describe(index), ": the file was cut short while it was open"));
+    return WithMend(absl::DataLossError(absl::StrCat(
+                        Describe(index), ": the file was cut short while it was open")),
+                    "leave the data alone while they are trained on");
   }
   absl::string_view json = text;
   if (line.offset_bytes == 0) absl::ConsumePrefix(&json, "\xEF\xBB\xBF");

@@ -48,7 +48,7 @@ class TrainerImpl final : public Trainer {
   PlanKey NextStep(int32_t micro_batches) const;
   double SumLosses(int32_t micro_batches) const;
   double GradientNorm() const;
-  absl::Status CheckFlags() const;
+  absl::Status CheckFlags();
   absl::Status Finish(double norm, double learning_rate, StepResult& result);
   template <typename T>
   T* Host(const Extent& extent) const {
@@ -172,9 +172,6 @@ absl::StatusOr<StepReport> TrainerImpl::RunPlan(const PlanKey& key,
   }
   runner_->SetScalars(++runs_, scalars);
   absl::StatusOr<StepReport> report = executor_->Run(plan);
-  if (report.ok()) {
-    if (absl::Status flags = CheckFlags(); !flags.ok()) report = flags;
-  }
   if (!report.ok()) dead_ = report.status();
   return report;
 }
@@ -219,6 +216,7 @@ absl::StatusOr<StepResult> TrainerImpl::Step(std::span<const MicroBatch> micro_b
   result.loss = SumLosses(slot) / static_cast<double>(result.trained_tokens);
   result.grad_norm = GradientNorm();
   STRATA_RETURN_IF_ERROR(Finish(result.grad_norm, learning_rate, result));
+  STRATA_RETURN_IF_ERROR(CheckFlags());
   if (!result.skipped && has_lagged_ && !result.clipped && !key.speculate) {
     border_ = Border::kPendingClipped;  // no speculated weight was made
   }
@@ -229,14 +227,13 @@ absl::Status TrainerImpl::Finish(double norm, double learning_rate,
                                  StepResult& result) {
   if (!std::isfinite(norm)) {
     if (!UpdatesWait(options_)) {
-      dead_ = absl::DataLossError(
-          absl::StrCat("the gradient of step ", applied_steps_ + 1,
-                       " is not finite (norm ", norm, ", loss ", result.loss,
-                       ") and part of it has been applied already; nothing is saved. "
-                       "Continue from the last "
-                       "checkpoint with a lower learning rate, or set gradient "
-                       "clipping: then such steps are "
-                       "skipped"));
+      dead_ = WithMend(
+          absl::DataLossError(absl::StrCat(
+              "the gradient of step ", applied_steps_ + 1, " is not finite (norm ",
+              norm, ", loss ", result.loss,
+              ") and part of it has been applied already; nothing is saved")),
+          "lower the learning rate, or set gradient clipping: then such steps are "
+          "skipped");
       return dead_;
     }
     result.skipped = true;
@@ -270,7 +267,7 @@ double TrainerImpl::GradientNorm() const {
   return std::sqrt(sum);
 }
 
-absl::Status TrainerImpl::CheckFlags() const {
+absl::Status TrainerImpl::CheckFlags() {
   const Layout& layout = plan_.set.layout;
   for (size_t l = 0; l < layouts_.size(); ++l) {
     const int64_t bad = std::min(Host<int64_t>(layout.flags_host)[l],
@@ -280,11 +277,12 @@ absl::Status TrainerImpl::CheckFlags() const {
     if (bad == std::numeric_limits<int64_t>::max()) continue;
     for (const TensorPlacement& tensor : layouts_[l].tensors) {
       if (bad >= tensor.first_element + tensor.count) continue;
-      return absl::DataLossError(absl::StrCat(
-          "step ", applied_steps_, " makes element ", bad - tensor.first_element,
-          " of tensor '", tensor.spec.name,
-          "' infinite or not a number; nothing is saved. Continue from the last "
-          "checkpoint with a lower learning rate"));
+      dead_ = WithMend(absl::DataLossError(absl::StrCat(
+                           "by step ", applied_steps_, " element ",
+                           bad - tensor.first_element, " of tensor '", tensor.spec.name,
+                           "' has become infinite or not a number; nothing is saved")),
+                       "lower the learning rate");
+      return dead_;
     }
   }
   return absl::OkStatus();
@@ -297,10 +295,9 @@ absl::Status TrainerImpl::Settle() {
     STRATA_RETURN_IF_ERROR(RunPlan(flush, {.pending = pending_}).status());
     border_ = Border::kSettled;
   }
-  absl::Status status = executor_->Drain();
-  if (status.ok()) status = CheckFlags();
-  if (!status.ok()) dead_ = status;
-  return status;
+  dead_ = executor_->Drain();
+  STRATA_RETURN_IF_ERROR(dead_);
+  return CheckFlags();
 }
 
 absl::StatusOr<double> TrainerImpl::Evaluate(std::span<const MicroBatch> micro_batches,
@@ -331,6 +328,7 @@ absl::StatusOr<double> TrainerImpl::Evaluate(std::span<const MicroBatch> micro_b
     scalars.logits = reinterpret_cast<float*>(buffer.data());
     scalars.logits_stride = stride;
     STRATA_RETURN_IF_ERROR(RunPlan(key, scalars).status());
+    STRATA_RETURN_IF_ERROR(CheckFlags());
     sum += SumLosses(model_.micro_batches);
     if (!logits.empty()) {
       const size_t size = count * static_cast<size_t>(stride);

@@ -106,10 +106,13 @@ absl::Status Loop::Step(int64_t step) {
   }
   skipped_in_a_row_ = result.skipped ? skipped_in_a_row_ + 1 : 0;
   if (skipped_in_a_row_ >= 20) {
-    return absl::DataLossError(
-        "20 steps in a row were skipped: the gradients are not finite or nothing is "
-        "trained. "
-        "Lower the learning rate, or look at the data");
+    return WithMend(
+        absl::DataLossError(absl::StrCat(
+            "steps ", step - skipped_in_a_row_ + 1, " to ", step, " were all skipped: ",
+            result.trained_tokens == 0 ? "no token in them is trained"
+                                       : "their gradients are not finite")),
+        result.trained_tokens == 0 ? "look at the labels of the data"
+                                   : "lower the learning rate");
   }
   return absl::OkStatus();
 }
