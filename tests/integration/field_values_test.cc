@@ -13,24 +13,6 @@ namespace {
 constexpr double kTolerance = 1e-5;  // fp32, relative
 constexpr int32_t kIgnored = -100;
 
-void ExpectNear(double actual, double expected, double tolerance = kTolerance) {
-  EXPECT_NEAR(actual, expected, std::abs(expected) * tolerance);
-}
-
-std::vector<std::string> Sequences(int first, int count) {
-  std::vector<std::string> rows;
-  for (int s = first; s < first + count; ++s) rows.push_back(Row(Seq(s)));
-  return rows;
-}
-
-void ExpectLosses(const RunOutcome& outcome, const std::vector<double>& losses,
-                  double tolerance = kTolerance) {
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
-  ASSERT_EQ(outcome.steps.size(), losses.size());
-  for (size_t i = 0; i < losses.size(); ++i)
-    ExpectNear(outcome.Loss(i), losses[i], tolerance);
-}
-
 double ParameterNorm(const TiertrainRun& run) {
   double squares = 0;
   for (const auto& [name, values] : run.Exported()) {

@@ -13,19 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void ExpectRefused(const TiertrainRun& run, const RunRequest& request,
-                   const std::vector<std::string>& named) {
-  const RunOutcome outcome = run.Run(request);
-  EXPECT_EQ(outcome.exit_code, 2) << outcome.output;
-  for (const std::string& name : named) {
-    EXPECT_NE(outcome.output.find(name), std::string::npos)
-        << name << " in " << outcome.output;
-  }
-  EXPECT_FALSE(fs::exists(run.output()));
-  EXPECT_FALSE(fs::exists(run.directory().File("log.jsonl")));
-  EXPECT_FALSE(fs::exists(run.directory().File("swap")));
-}
-
 RunRequest Simple(const std::string& flags = "") {
   return {.rows = {Row(Seq(0)), Row(Seq(1))}, .flags = "--max_steps 1 " + flags};
 }
@@ -106,8 +93,9 @@ TEST(Refusals, AFolderWithOtherFilesKeepsThemAndNothingOfOursStays) {
   const std::string folder = run.directory().File("with spaces and ümläuts");
   fs::create_directory(folder);
   std::ofstream(folder + "/notes.txt") << "mine";
-  const RunOutcome outcome =
-      run.Run(Simple("--placement optimizer=nvme --nvme_path '" + folder + "'"));
+  RunRequest request = Simple("--placement optimizer=nvme --nvme_path");
+  request.arguments = {folder};
+  const RunOutcome outcome = run.Run(request);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   std::vector<std::string> left;
   for (const auto& entry : fs::directory_iterator(folder))

@@ -1,16 +1,57 @@
 #include "tests/support/tiertrain_run.h"
 
+#include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_split.h>
+#include <absl/strings/strip.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <spawn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
-#include <cstdio>
-#include <cstdlib>
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "model/hf_checkpoint.h"
 #include "model/stored_floats.h"
 #include "runtime/base/status.h"
 
+extern char** environ;
+
 namespace strata {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string Slurp(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::vector<nlohmann::json> ReadLog(const std::string& path) {
+  std::vector<nlohmann::json> steps;
+  std::ifstream lines(path);
+  for (std::string line; std::getline(lines, line);) {
+    steps.push_back(nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false));
+    EXPECT_TRUE(steps.back().is_object()) << line;
+  }
+  return steps;
+}
+
+}  // namespace
+
+std::vector<double> RunOutcome::Losses() const {
+  std::vector<double> losses;
+  for (size_t i = 0; i < steps.size(); ++i) losses.push_back(Loss(i));
+  return losses;
+}
 
 nlohmann::json RunRequest::BaseConfig() {
   return {
@@ -24,36 +65,102 @@ nlohmann::json RunRequest::BaseConfig() {
       {"zero_optimization", {{"stage", 0}}}};
 }
 
+RunningTiertrain::RunningTiertrain(pid_t pid, int output, std::string error_file,
+                                   std::string log_file)
+    : pid_(pid),
+      output_(fdopen(output, "r")),
+      error_file_(std::move(error_file)),
+      log_file_(std::move(log_file)) {
+  STRATA_CHECK(output_ != nullptr);
+}
+
+RunningTiertrain::~RunningTiertrain() {
+  std::fclose(output_);
+  if (pid_ == 0) return;
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+}
+
+bool RunningTiertrain::WaitForLine(absl::string_view text) {
+  char line[4096];
+  while (std::fgets(line, sizeof(line), output_) != nullptr) {
+    text_ += line;
+    if (absl::StartsWith(line, text)) return true;
+  }
+  return false;
+}
+
+void RunningTiertrain::Signal(int number) const {
+  STRATA_CHECK(pid_ != 0 && kill(pid_, number) == 0);
+}
+
+void RunningTiertrain::Collect(int status) {
+  exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  pid_ = 0;
+}
+
+bool RunningTiertrain::HasEnded() {
+  int status = 0;
+  if (pid_ != 0 && waitpid(pid_, &status, WNOHANG) == pid_) Collect(status);
+  return pid_ == 0;
+}
+
+RunOutcome RunningTiertrain::Finish() {
+  char buffer[4096];
+  while (const size_t count = std::fread(buffer, 1, sizeof(buffer), output_)) {
+    text_.append(buffer, count);
+  }
+  int status = 0;
+  if (pid_ != 0) {
+    STRATA_CHECK(waitpid(pid_, &status, 0) == pid_);
+    Collect(status);
+  }
+  RunOutcome outcome{.exit_code = exit_code_, .errors = Slurp(error_file_)};
+  outcome.output = text_ + outcome.errors;
+  outcome.steps = ReadLog(log_file_);
+  return outcome;
+}
+
 TiertrainRun::TiertrainRun(const TransformerConfig& config, int shards) {
   STRATA_CHECK(WriteFixture(model(), config, shards).ok());
 }
 
-RunOutcome TiertrainRun::Run(const RunRequest& request) const {
+RunningTiertrain TiertrainRun::Start(const RunRequest& request) const {
   std::string rows;
   for (const std::string& row : request.rows) rows += row + "\n";
-  const std::string data = directory_.Write("data.jsonl", rows);
-  const std::string config = directory_.Write("ds.json", request.deepspeed.dump());
-  const std::string log = directory_.File("log.jsonl");
-  const std::string command =
-      std::string(STRATA_TIERTRAIN) + " --model_name_or_path " + model() +
-      " --train_file " + data + " --deepspeed " + config +
-      " --lr_scheduler_type constant --shuffle=false --device cpu --threads 1"
-      " --device_memory 64MiB --host_memory 64MiB --output_dir " +
-      output() + " --log_file " + log + " " + request.flags + " 2>&1";
-  RunOutcome outcome;
-  std::FILE* const pipe = popen(command.c_str(), "r");
-  STRATA_CHECK(pipe != nullptr);
-  char buffer[4096];
-  while (const size_t count = std::fread(buffer, 1, sizeof(buffer), pipe)) {
-    outcome.output.append(buffer, count);
+  inputs_.Write("data.jsonl", rows);
+  std::string command = absl::StrCat(
+      STRATA_TIERTRAIN, " --model_name_or_path ", model(), " --train_file ", data(),
+      " --deepspeed ", inputs_.Write("ds.json", request.deepspeed.dump()),
+      " --lr_scheduler_type constant --shuffle=false --device cpu --threads 1",
+      " --logging_steps 1 --output_dir ", output(), " --log_file ", log());
+  for (const char* flag : {" --device_memory ", " --host_memory "}) {
+    if (absl::StrContains(request.flags, absl::StripAsciiWhitespace(flag))) continue;
+    absl::StrAppend(&command, flag, "64MiB");
   }
-  const int status = pclose(pipe);
-  outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  std::ifstream lines(log);
-  for (std::string line; std::getline(lines, line);) {
-    outcome.steps.push_back(nlohmann::json::parse(line));
-  }
-  return outcome;
+  absl::StrAppend(&command, " ", request.flags);
+  std::vector<std::string> arguments = absl::StrSplit(command, ' ', absl::SkipEmpty());
+  arguments.insert(arguments.end(), request.arguments.begin(), request.arguments.end());
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+
+  int output[2];
+  STRATA_CHECK(pipe2(output, O_CLOEXEC) == 0);
+  const std::string errors = inputs_.File("errors");
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, output[1], 1);
+  posix_spawn_file_actions_addopen(&actions, 2, errors.c_str(),
+                                   O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  pid_t pid = 0;
+  const int error =
+      posix_spawn(&pid, pointers[0], &actions, nullptr, pointers.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(output[1]);
+  STRATA_CHECK(error == 0);
+  return RunningTiertrain(pid, output[0], errors, log());
 }
 
 std::map<std::string, std::vector<float>> TiertrainRun::Exported() const {
@@ -68,6 +175,51 @@ std::map<std::string, std::vector<float>> TiertrainRun::Exported() const {
   return tensors;
 }
 
+std::string TiertrainRun::ExportedBytes() const {
+  return Slurp(output() + "/model.safetensors");
+}
+
+std::vector<std::string> TiertrainRun::List() const {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::recursive_directory_iterator(directory_.path())) {
+    names.push_back(entry.path().lexically_relative(directory_.path()).string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void ExpectRefused(const TiertrainRun& run, const RunRequest& request,
+                   const std::vector<std::string>& named) {
+  const std::vector<std::string> before = run.List();
+  const RunOutcome outcome = run.Run(request);
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.output;
+  EXPECT_TRUE(absl::StrContains(outcome.errors, "\ndo: ")) << outcome.errors;
+  for (const std::string& name : named) {
+    EXPECT_TRUE(absl::StrContains(outcome.errors, name))
+        << name << " is not in: " << outcome.errors;
+  }
+  EXPECT_EQ(run.List(), before) << outcome.output;
+}
+
+void ExpectNear(double actual, double expected, double tolerance) {
+  EXPECT_NEAR(actual, expected, std::abs(expected) * tolerance);
+}
+
+void ExpectLosses(const RunOutcome& outcome, const std::vector<double>& losses,
+                  double tolerance) {
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
+  ASSERT_EQ(outcome.steps.size(), losses.size());
+  for (size_t i = 0; i < losses.size(); ++i) {
+    ExpectNear(outcome.Loss(i), losses[i], tolerance);
+  }
+}
+
+std::string PlacedIn(const TiertrainRun& run, absl::string_view tier) {
+  return absl::StrCat(" --placement weights=", tier, ",optimizer=", tier,
+                      ",gradients=", tier, ",activations=", tier,
+                      " --nvme_path ", run.directory().File("swap"), ":64MiB");
+}
+
 std::string Row(const std::vector<int32_t>& tokens, const std::vector<int32_t>& labels,
                 const std::vector<int32_t>& document_lengths) {
   nlohmann::json row = {{"input_ids", tokens}};
@@ -78,6 +230,12 @@ std::string Row(const std::vector<int32_t>& tokens, const std::vector<int32_t>& 
 
 std::vector<int32_t> Seq(int sequence, int64_t length) {
   return FixtureSequence(sequence, length, FixtureT0().vocab);
+}
+
+std::vector<std::string> Sequences(int first, int count, int64_t length) {
+  std::vector<std::string> rows;
+  for (int s = first; s < first + count; ++s) rows.push_back(Row(Seq(s, length)));
+  return rows;
 }
 
 }  // namespace strata
