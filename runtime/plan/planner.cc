@@ -1,14 +1,13 @@
 #include "runtime/plan/planner.h"
 
-#include <absl/strings/str_cat.h>
-
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <vector>
 
-#include "runtime/base/size.h"
 #include "runtime/base/status.h"
+#include "runtime/plan/refusal.h"
 #include "runtime/plan/residency.h"
 
 namespace strata {
@@ -17,6 +16,8 @@ namespace {
 constexpr int64_t kEnough = int64_t{1} << 60;
 
 /// One fully decided step with its price.
+absl::Status NothingFits() { return absl::ResourceExhaustedError(""); }
+
 struct Candidate {
   StepOrder order;
   Decisions decisions;
@@ -33,8 +34,14 @@ class Search {
                request.budgets.nvme_bytes};
   }
 
+  /// ResourceExhausted, without a word, if nothing fits.
   absl::StatusOr<PlannedStep> Run();
   absl::StatusOr<PlannedStep> Take(const Decisions& decisions);
+
+  /// After that: the smallest raise of one budget, by its factor, with which a plan
+  /// that was seen fits; and the least device memory of all of them.
+  std::optional<Advice> CheapestChange() const;
+  int64_t least_device_bytes() const { return smallest_.device; }
 
  private:
   absl::StatusOr<Candidate> Evaluate(const StepOrder& order);
@@ -42,7 +49,6 @@ class Search {
   absl::Status Consider(const StepOrder& order);
   absl::Status TryOrders(int32_t depth, int32_t groups);
   absl::Status Improve();
-  absl::Status DoesNotFit();
   absl::StatusOr<PlannedStep> Finish();
   void Describe(PlannedStep& planned) const;
   Forecast Price(const PlanSet& set) const;
@@ -51,6 +57,7 @@ class Search {
   int64_t SliceElements(int32_t depth) const;
   std::vector<int32_t> SegmentChoices() const;
   std::vector<TierKind> ActivationChoices() const;
+  absl::Status Explore();
   void Note(const TierBytes& need);
   bool Fits(const TierBytes& need) const {
     return need.device <= budget_.device && need.host <= budget_.host &&
@@ -241,7 +248,8 @@ absl::Status Search::Improve() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<PlannedStep> Search::Run() {
+// Sets best_ to the best order of all, before its shares are improved.
+absl::Status Search::Explore() {
   const int32_t most_groups = trace_.micro_batches;
   std::vector<int32_t> groups{1};
   if (request_.overrides.groups) {
@@ -260,7 +268,12 @@ absl::StatusOr<PlannedStep> Search::Run() {
     }
     if (best_.fits) break;
   }
-  if (!best_.fits) return DoesNotFit();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PlannedStep> Search::Run() {
+  STRATA_RETURN_IF_ERROR(Explore());
+  if (!best_.fits) return NothingFits();
   STRATA_RETURN_IF_ERROR(Improve());
   return Finish();
 }
@@ -273,7 +286,7 @@ absl::StatusOr<PlannedStep> Search::Take(const Decisions& decisions) {
       CompilePlanSet(trace_, decisions, PlanKeys(trace_, decisions, request_.plans)));
   if (!Fits(planned.set.arena_bytes)) {
     Note(planned.set.arena_bytes);
-    return DoesNotFit();
+    return NothingFits();
   }
   Describe(planned);
   return planned;
@@ -288,6 +301,8 @@ void Search::Describe(PlannedStep& planned) const {
 }
 
 absl::StatusOr<PlannedStep> Search::Finish() {
+  const TierBytes given = budget_;
+  std::vector<TierBytes> needs;  // of whole sets that do not fit
   PlannedStep planned;
   while (true) {
     planned.decisions = best_.decisions;
@@ -296,8 +311,6 @@ absl::StatusOr<PlannedStep> Search::Finish() {
                                     PlanKeys(trace_, best_.decisions, request_.plans)));
     // Another plan of the set (the first step, a clipped one) may take more than the
     // steady one: make room by as much.
-    const TierBytes given{request_.budgets.device_bytes, request_.budgets.host_bytes,
-                          request_.budgets.nvme_bytes};
     bool fits = true;
     for (const TierKind tier : {TierKind::kDevice, TierKind::kHost, TierKind::kNvme}) {
       const int64_t over = planned.set.arena_bytes[tier] - given[tier];
@@ -306,52 +319,63 @@ absl::StatusOr<PlannedStep> Search::Finish() {
       budget_[tier] -= over;
     }
     if (fits) break;
+    needs.push_back(planned.set.arena_bytes);
     seen_.clear();
     STRATA_ASSIGN_OR_RETURN(best_, Evaluate(StepOrder(best_.order)));
-    if (!best_.fits) return DoesNotFit();
+    if (!best_.fits) STRATA_RETURN_IF_ERROR(Explore());
+    if (best_.fits) continue;
+    // What steady plans alone need would be no advice.
+    budget_ = given;
+    least_ = smallest_ = {kEnough, kEnough, kEnough};
+    for (const TierBytes& need : needs) Note(need);
+    return NothingFits();
   }
   Describe(planned);
   return planned;
 }
 
-absl::Status Search::DoesNotFit() {
-  TierBytes least = least_, smallest = smallest_;
-  // The budgets as the user gave them: the device's counts what is outside the arena.
-  const int64_t overhead = request_.profile.device_overhead_bytes;
-  const TierBytes given{request_.budgets.device_bytes + overhead,
-                        request_.budgets.host_bytes, request_.budgets.nvme_bytes};
-  smallest.device += overhead;
-  if (least.device < kEnough) least.device += overhead;
-  const std::string message = absl::StrCat(
-      "no plan fits: it takes at least ", FormatSize(smallest.device), " (",
-      smallest.device, " bytes) of device memory; given are ", FormatSize(given.device),
-      " (", given.device, ") of device, ", FormatSize(given.host), " (", given.host,
-      ") of host memory and ", FormatSize(given.nvme), " (", given.nvme, ") of nvme");
-  TierKind cheapest = TierKind::kDevice;
+std::optional<Advice> Search::CheapestChange() const {
+  std::optional<Advice> cheapest;
   double factor = std::numeric_limits<double>::infinity();
   for (const TierKind tier : {TierKind::kDevice, TierKind::kHost, TierKind::kNvme}) {
-    if (least[tier] == kEnough) continue;
-    const double grows = static_cast<double>(least[tier]) /
-                         static_cast<double>(std::max<int64_t>(given[tier], 1));
-    if (grows < factor) factor = grows, cheapest = tier;
+    if (least_[tier] == kEnough) continue;
+    const double grows = static_cast<double>(least_[tier]) /
+                         static_cast<double>(std::max<int64_t>(budget_[tier], 1));
+    if (grows < factor) factor = grows, cheapest = Advice{tier, least_[tier]};
   }
-  const std::string mend =
-      least[cheapest] < kEnough
-          ? absl::StrCat("raise ", Name(cheapest), " memory to ", least[cheapest],
-                         " bytes (", FormatSize(least[cheapest]),
-                         "), the cheapest change that fits")
-          : absl::StrCat("raise device memory to ", smallest.device,
-                         " bytes first, and host memory or nvme so that they hold the "
-                         "weights and the optimizer: no single budget mends it");
-  return WithMend(absl::ResourceExhaustedError(message), mend);
+  return cheapest;
+}
+
+// Advice comes from steady plans; what the whole set takes shows when it is followed.
+absl::StatusOr<std::optional<Advice>> Tried(PlanRequest request,
+                                            std::optional<Advice> advice) {
+  constexpr int kAttemptsMax = 8;
+  for (int attempt = 0; advice && attempt < kAttemptsMax; ++attempt) {
+    Follow(*advice, request.budgets);
+    Search search(request);
+    const absl::StatusOr<PlannedStep> planned = search.Run();
+    if (planned.ok()) return advice;
+    if (!absl::IsResourceExhausted(planned.status())) return planned.status();
+    const std::optional<Advice> next = search.CheapestChange();
+    if (!next || next->tier != advice->tier || next->bytes <= advice->bytes) break;
+    advice = next;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
 
 absl::StatusOr<PlannedStep> PlanStep(const PlanRequest& request) {
   Search search(request);
-  return request.overrides.decisions ? search.Take(*request.overrides.decisions)
-                                     : search.Run();
+  const bool decided = request.overrides.decisions.has_value();
+  absl::StatusOr<PlannedStep> planned =
+      decided ? search.Take(*request.overrides.decisions) : search.Run();
+  if (!absl::IsResourceExhausted(planned.status())) return planned;
+  std::optional<Advice> advice = search.CheapestChange();
+  if (!decided) {
+    STRATA_ASSIGN_OR_RETURN(advice, Tried(request, advice));
+  }
+  return RefuseBudgets(request, search.least_device_bytes(), advice);
 }
 
 }  // namespace strata
