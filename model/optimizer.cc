@@ -5,6 +5,10 @@
 
 namespace strata {
 
+bool UpdatesWait(const OptimizerSettings& settings) {
+  return settings.max_grad_norm > 0 || settings.skip_nonfinite;
+}
+
 AdamWScalars ScalarsOf(const OptimizerSettings& settings, double learning_rate,
                        int64_t step, double gradient_scale) {
   const double t = static_cast<double>(step);

@@ -18,6 +18,9 @@ struct OptimizerSettings {
   bool skip_nonfinite = false;
 };
 
+/// Whether a step's updates need the norm of its whole gradient.
+bool UpdatesWait(const OptimizerSettings& settings);
+
 /// Scalars of step `step` (from 1) at `learning_rate`; `gradient_scale` is the clip
 /// factor.
 AdamWScalars ScalarsOf(const OptimizerSettings& settings, double learning_rate,

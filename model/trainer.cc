@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <set>
 
 #include "model/home_state.h"
 #include "runtime/base/size.h"
@@ -73,10 +72,6 @@ class TrainerImpl final : public Trainer {
   std::bitset<16> recent_clips_;
   absl::Status dead_;  // the error that ended this trainer
 };
-
-bool UpdatesWait(const TrainerOptions& options) {
-  return options.optimizer.max_grad_norm > 0 || options.optimizer.skip_nonfinite;
-}
 
 absl::Status TrainerImpl::Init() {
   STRATA_CHECK(options_.device != nullptr && options_.host_device != nullptr);
@@ -226,7 +221,7 @@ absl::StatusOr<StepResult> TrainerImpl::Step(std::span<const MicroBatch> micro_b
 absl::Status TrainerImpl::Finish(double norm, double learning_rate,
                                  StepResult& result) {
   if (!std::isfinite(norm)) {
-    if (!UpdatesWait(options_)) {
+    if (!UpdatesWait(options_.optimizer)) {
       dead_ = WithMend(
           absl::DataLossError(absl::StrCat(
               "the gradient of step ", applied_steps_ + 1, " is not finite (norm ",
@@ -351,51 +346,6 @@ absl::Status TrainerImpl::ReadState(StateKind kind, const TensorWriter& writer) 
 }
 
 }  // namespace
-
-StoreNeeds StoreNeedsOf(const PlanSet& set) {
-  StoreNeeds needs{.capacity_bytes = set.arena_bytes.nvme};
-  std::set<int64_t> offsets;
-  for (const Plan& plan : set.plans) {
-    int32_t reads = 0, writes = 0;
-    for (const Op& op : plan.ops) {
-      reads += op.code == OpCode::kRead;
-      writes += op.code == OpCode::kWrite;
-      for (const Access& access : plan.Accesses(op)) {
-        if (access.tier == TierKind::kNvme) offsets.insert(access.offset);
-      }
-    }
-    // One plan's tail and the next one's head can be under way at once.
-    needs.requests_in_flight =
-        std::max({needs.requests_in_flight, 2 * reads, 2 * writes});
-  }
-  for (const LayerPlacement& layer : set.layout.layers) {
-    for (const SliceLayout& slice : layer.slices) {
-      if (slice.state.tier == TierKind::kNvme) offsets.insert(slice.state.offset);
-    }
-  }
-  needs.extent_count = static_cast<int64_t>(offsets.size());
-  return needs;
-}
-
-absl::StatusOr<PlannedStep> PlanTraining(const ModelShape& model,
-                                         const TrainerOptions& options,
-                                         int64_t matmul_workspace_bytes) {
-  PlanRequest request;
-  request.trace = TraceStep(model, matmul_workspace_bytes, UpdatesWait(options), 0, 1);
-  STRATA_RETURN_IF_ERROR(ValidateTrace(request.trace));
-  request.budgets = options.budgets;
-  request.profile = options.profile;
-  request.pins = options.pins;
-  request.overrides = options.overrides;
-  request.plans.train_micro_batches = {model.micro_batches};
-  for (const int32_t count : options.partial_steps) {
-    auto& counts = request.plans.train_micro_batches;
-    if (std::find(counts.begin(), counts.end(), count) == counts.end())
-      counts.push_back(count);
-  }
-  request.plans.evaluate = options.evaluates;
-  return PlanStep(request);
-}
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(ModelShape model,
                                                          TrainerOptions options) {

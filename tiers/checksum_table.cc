@@ -4,8 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "runtime/base/crc32c.h"
 #include "runtime/base/status.h"
-#include "tiers/crc32c.h"
 
 namespace strata {
 

@@ -1,4 +1,4 @@
-#include "tiers/crc32c.h"
+#include "runtime/base/crc32c.h"
 
 #include <gtest/gtest.h>
 
