@@ -82,7 +82,7 @@ absl::Status SaveResults(TrainingRun& run, const RunSummary& summary) {
     STRATA_RETURN_IF_ERROR(WriteReport(run, summary, *run.command.output_directory));
   }
   if (run.command.timeline)
-    STRATA_RETURN_IF_ERROR(WriteTimeline(run, *run.command.timeline));
+    STRATA_RETURN_IF_ERROR(WriteTimeline(run, summary, *run.command.timeline));
   if (run.command.logits_file && run.eval_data) {
     STRATA_RETURN_IF_ERROR(WriteLogits(run, *run.command.logits_file));
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 
 #include "model/schedule.h"
 #include "runtime/base/status.h"
@@ -39,6 +40,9 @@ class Loop {
         break;
       }
       STRATA_RETURN_IF_ERROR(Step(step));
+      if (step == run_.sizes.total_steps) {
+        summary_.timeline = run_.trainer->executor().Timeline();
+      }
       const auto every = run_.config.eval_steps;
       if (every && step % *every == 0 && step < run_.sizes.total_steps) {
         STRATA_RETURN_IF_ERROR(Evaluate(step));
@@ -89,6 +93,8 @@ absl::Status Loop::Step(int64_t step) {
   summary_.trained_tokens += result.trained_tokens;
   summary_.seconds += result.report.seconds;
   if (!result.skipped) summary_.last_loss = result.loss;
+  summary_.losses.push_back(result.skipped ? std::numeric_limits<double>::quiet_NaN()
+                                           : result.loss);
   CountReport(result.report);
   record.epoch = static_cast<double>(step) / static_cast<double>(sizes.steps_per_epoch);
   record.trained_tokens_total = summary_.trained_tokens;

@@ -26,6 +26,9 @@ struct RunSummary {
   StepReport totals;        // sums over the steps but for the first
   int64_t timed_steps = 0;  // in totals
   std::vector<Evaluation> evaluations;
+  std::vector<double> losses;          // of every step; NaN where it was skipped
+  std::vector<TimelineSpan> timeline;  // of the last steps, without the evaluations
+                                       // after them
   bool interrupted = false;
 };
 

@@ -13,6 +13,7 @@
 #include "model/text_file.h"
 #include "runtime/base/size.h"
 #include "runtime/base/status.h"
+#include "tools/tiertrain/html_report.h"
 #include "tools/tiertrain/process_memory.h"
 
 namespace strata {
@@ -59,6 +60,16 @@ int64_t PlannedProcessBytes(const TrainingRun& run) {
 
 Json TiersJson(const TierBytes& bytes) {
   return {{"device", bytes.device}, {"host", bytes.host}, {"nvme", bytes.nvme}};
+}
+
+template <typename Lanes>
+Json BusyJson(const Lanes& lanes, double steps) {
+  Json busy = Json::object();
+  for (int lane = 0; lane < kLaneCount; ++lane) {
+    busy[Name(static_cast<Lane>(lane))] =
+        static_cast<double>(lanes[lane].busy_seconds) / std::max(steps, 1.0);
+  }
+  return busy;
 }
 
 template <typename Lanes>
@@ -156,6 +167,7 @@ absl::Status WriteReport(const TrainingRun& run, const RunSummary& summary,
          {{"device", run.cuda ? plan.set.arena_bytes.device + overhead : 0},
           {"host", PlannedProcessBytes(run)}}},
         {"forecast_seconds", plan.forecast.seconds},
+        {"forecast_busy_seconds", BusyJson(plan.forecast.lanes, 1)},
         {"forecast_stall_seconds", StallJson(plan.forecast.lanes, 1)}}},
       {"measured",
        {{"peak_bytes", TiersJson(run.trainer->executor().allocated_bytes())},
@@ -163,6 +175,7 @@ absl::Status WriteReport(const TrainingRun& run, const RunSummary& summary,
          {{"device", run.cuda ? plan.set.arena_bytes.device + overhead : 0},
           {"host", ReadProcessMemory().peak_bytes}}},
         {"seconds", step_seconds},
+        {"busy_seconds", BusyJson(summary.totals.lanes, steps)},
         {"stall_seconds", StallJson(summary.totals.lanes, steps)}}},
       {"steps", summary.steps},
       {"skipped_steps", summary.skipped},
@@ -186,10 +199,14 @@ absl::Status WriteReport(const TrainingRun& run, const RunSummary& summary,
         {"cpus", std::thread::hardware_concurrency()},
         {"kernel", system.release}}},
   };
-  return WriteTextFile(absl::StrCat(directory, "/report.json"), report.dump(2) + "\n");
+  STRATA_RETURN_IF_ERROR(
+      WriteTextFile(absl::StrCat(directory, "/report.json"), report.dump(2) + "\n"));
+  return WriteTextFile(absl::StrCat(directory, "/report.html"),
+                       HtmlReport(run, summary, report));
 }
 
-absl::Status WriteTimeline(const TrainingRun& run, const std::string& path) {
+absl::Status WriteTimeline(const TrainingRun& run, const RunSummary& summary,
+                           const std::string& path) {
   const PlanSet& set = run.trainer->plan().set;
   Json events = Json::array();
   for (int lane = 0; lane < kLaneCount; ++lane) {
@@ -199,7 +216,7 @@ absl::Status WriteTimeline(const TrainingRun& run, const std::string& path) {
                       {"tid", lane},
                       {"args", {{"name", Name(static_cast<Lane>(lane))}}}});
   }
-  for (const TimelineSpan& span : run.trainer->executor().Timeline()) {
+  for (const TimelineSpan& span : summary.timeline) {
     const Plan& plan = set.plans[static_cast<size_t>(span.plan)];
     const Op& op = plan.ops[span.op];
     events.push_back(

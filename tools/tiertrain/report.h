@@ -16,11 +16,12 @@ std::string ExplainPlan(const PlannedStep& plan, int64_t parameters);
 /// "device 1.20 GiB planned, 1.20 GiB allocated ..." for each tier, and the process.
 std::string MemoryTable(const TrainingRun& run);
 
-/// report.json in `directory`.
+/// report.json in `directory`, and report.html, which shows it.
 absl::Status WriteReport(const TrainingRun& run, const RunSummary& summary,
                          const std::string& directory);
 
 /// Chrome trace of the last steps.
-absl::Status WriteTimeline(const TrainingRun& run, const std::string& path);
+absl::Status WriteTimeline(const TrainingRun& run, const RunSummary& summary,
+                           const std::string& path);
 
 }  // namespace strata
