@@ -1,135 +1,132 @@
 #include "runtime/plan/waits.h"
 
+#include <absl/container/btree_map.h>
+
 #include <algorithm>
 #include <array>
-#include <utility>
 
 namespace strata {
 namespace {
 
 constexpr uint32_t kNone = ~0u;
 
-// Who touched each byte range last, in one tier: the writer, and the readers since. The
-// ranges are a sorted array and no tree: few are added after the first operations, and
-// every access looks some up.
+// Who touched each byte range last, in one tier: the writer, and the readers since.
 class RangeHistory {
  public:
   // Appends to `conflicts` every operation that an access of this kind must come after.
   void Collect(const Access& access, std::vector<uint32_t>& conflicts) const {
     const int64_t end = access.offset + access.size_bytes;
-    for (size_t i = FirstEndingAfter(access.offset);
-         i < ranges_.size() && ranges_[i].begin < end; ++i) {
-      const Touch& touch = ranges_[i].touch;
-      if (touch.writer != kNone) conflicts.push_back(touch.writer);
+    for (auto it = FirstEndingAfter(access.offset);
+         it != ranges_.end() && it->first < end; ++it) {
+      if (it->second.writer != kNone) conflicts.push_back(it->second.writer);
       if (access.mode == AccessMode::kWrite) {
-        conflicts.insert(conflicts.end(), touch.readers.begin(), touch.readers.end());
+        conflicts.insert(conflicts.end(), it->second.readers.begin(),
+                         it->second.readers.end());
       }
     }
   }
 
-  // Records that `op` has made the access. `replaces(r)`: reader r need not be kept.
-  template <typename Replaces>
-  void Record(const Access& access, uint32_t op, const Replaces& replaces) {
+  // Records that `op` writes there.
+  void Write(const Access& access, uint32_t op) {
     const int64_t end = access.offset + access.size_bytes;
-    const size_t first = SplitAt(access.offset);
-    if (access.mode == AccessMode::kWrite) {
-      Replace(first, SplitAt(end), {access.offset, end, {op, {}}});
+    auto it = ranges_.lower_bound(access.offset);
+    if (it != ranges_.end() && it->first == access.offset && it->second.end == end) {
+      it->second.writer = op;  // buffers are mostly used again as they were cut
+      it->second.readers.clear();
       return;
     }
-    SplitAt(end);
+    Erase(access);
+    ranges_.insert({access.offset, Touch{end, op, {}}});
+  }
+
+  // Records that `op` reads there. `replaces(r)`: reader r need not be kept.
+  template <typename Replaces>
+  void Read(const Access& access, uint32_t op, const Replaces& replaces) {
+    const int64_t end = access.offset + access.size_bytes;
+    Split(access.offset);
+    Split(end);
     int64_t position = access.offset;
-    for (size_t i = first; position < end; ++i) {
-      if (i == ranges_.size() || ranges_[i].begin > position) {  // nobody was here yet
-        const int64_t stop =
-            i == ranges_.size() ? end : std::min(end, ranges_[i].begin);
-        ranges_.insert(At(i), {position, stop, {}});
+    for (auto it = ranges_.lower_bound(position); position < end; ++it) {
+      if (it == ranges_.end() || it->first > position) {  // a hole: nobody was here yet
+        const int64_t stop = it == ranges_.end() ? end : std::min(end, it->first);
+        it = ranges_.insert(it, {position, Touch{stop, kNone, {}}});
       }
-      std::vector<uint32_t>& readers = ranges_[i].touch.readers;
+      auto& readers = it->second.readers;
       std::erase_if(readers, replaces);
       readers.push_back(op);
-      position = ranges_[i].end;
+      position = it->second.end;
     }
+  }
+
+  // Forgets who touched the range.
+  void Erase(const Access& access) {
+    const int64_t end = access.offset + access.size_bytes;
+    const auto overlap = FirstEndingAfter(access.offset);
+    if (overlap == ranges_.end() || overlap->first >= end) return;
+    Split(access.offset);
+    Split(end);
+    ranges_.erase(ranges_.lower_bound(access.offset), ranges_.lower_bound(end));
   }
 
  private:
   struct Touch {
+    int64_t end;
     uint32_t writer = kNone;
     std::vector<uint32_t> readers;
   };
-  struct Range {
-    int64_t begin, end;
-    Touch touch;
-  };
-  using Ranges = std::vector<Range>;
+  using Ranges = absl::btree_map<int64_t, Touch>;  // by first byte; disjoint
 
-  Ranges::iterator At(size_t index) {
-    return ranges_.begin() + static_cast<Ranges::difference_type>(index);
-  }
-  size_t FirstEndingAfter(int64_t offset) const {
-    const auto found = std::partition_point(
-        ranges_.begin(), ranges_.end(),
-        [offset](const Range& range) { return range.end <= offset; });
-    return static_cast<size_t>(found - ranges_.begin());
-  }
-  // Makes `offset` a border; the index of the first range that begins there or later.
-  size_t SplitAt(int64_t offset) {
-    const size_t index = FirstEndingAfter(offset);
-    if (index == ranges_.size() || ranges_[index].begin >= offset) return index;
-    Range upper = ranges_[index];
-    ranges_[index].end = offset;
-    upper.begin = offset;
-    ranges_.insert(At(index + 1), std::move(upper));
-    return index + 1;
-  }
-  void Replace(size_t first, size_t last, Range range) {
-    if (first == last) {
-      ranges_.insert(At(first), std::move(range));
-      return;
-    }
-    ranges_[first] = std::move(range);
-    ranges_.erase(At(first + 1), At(last));
+  Ranges::const_iterator FirstEndingAfter(int64_t offset) const {
+    const auto it = ranges_.upper_bound(offset);
+    if (it == ranges_.begin()) return it;
+    const auto before = std::prev(it);
+    return before->second.end > offset ? before : it;
   }
 
-  Ranges ranges_;  // by first byte; disjoint
+  void Split(int64_t offset) {
+    auto it = ranges_.lower_bound(offset);
+    if (it == ranges_.begin()) return;
+    --it;
+    if (it->second.end <= offset) return;
+    Touch upper = it->second;
+    it->second.end = offset;
+    ranges_.insert({offset, std::move(upper)});
+  }
+
+  Ranges ranges_;
 };
 
-// Walks operations in program order and reports the waits that each needs.
+// Walks operations in program order and knows what is complete when each begins.
 class WaitBuilder {
  public:
   // Waits of `op`, the next operation in order, as ordinals over all that were added.
-  // `given`: waits that it has already and that need not be reported again.
-  std::vector<uint32_t> Add(const Plan& plan, const Op& op,
-                            const std::vector<uint32_t>& given) {
-    const uint32_t ordinal = static_cast<uint32_t>(lanes_.size());
+  std::vector<uint32_t> Add(const Plan& plan, const Op& op) {
     Known known = last_[Index(op.lane)];
-    for (const uint32_t wait : given) Learn(known, wait);
+    std::vector<uint32_t> waits = Missing(plan, op, known);
+    Record(plan, op, known);
+    Finish(op, known);
+    return waits;
+  }
 
-    std::vector<uint32_t> conflicts;
-    for (const Access& access : plan.Accesses(op)) {
-      history_[static_cast<size_t>(access.tier)].Collect(access, conflicts);
-    }
-    // The newest first: what it implies need not be waited for.
-    std::sort(conflicts.begin(), conflicts.end(), std::greater<>());
-    conflicts.erase(std::unique(conflicts.begin(), conflicts.end()), conflicts.end());
-    std::vector<uint32_t> waits;
-    for (const uint32_t conflict : conflicts) {
-      if (IsKnown(known, conflict)) continue;
-      waits.push_back(conflict);
-      Learn(known, conflict);
-    }
-    std::sort(waits.begin(), waits.end());
+  // Adds an operation that has its waits already.
+  void AddGiven(const Plan& plan, const Op& op) {
+    Known known = last_[Index(op.lane)];
+    for (const uint32_t wait : plan.Waits(op)) Learn(known, wait);
+    Record(plan, op, known);
+    Finish(op, known);
+  }
 
+  // Waits of `op`, of a plan that follows the first `border` operations and has its own
+  // waits, on those. What later operations of that plan must wait for because of this
+  // one is in their own waits, so only what it overwrites need be kept track of.
+  std::vector<uint32_t> AddFollower(const Plan& plan, const Op& op, uint32_t border) {
+    Known known = last_[Index(op.lane)];
+    for (const uint32_t wait : plan.Waits(op)) Learn(known, border + wait);
+    std::vector<uint32_t> waits = Missing(plan, op, known);
     for (const Access& access : plan.Accesses(op)) {
-      history_[static_cast<size_t>(access.tier)].Record(
-          access, ordinal, [&](uint32_t reader) {
-            return IsKnown(known, reader) ||
-                   (lanes_[reader] == op.lane && RunsOneByOne(op.lane));
-          });
+      if (access.mode == AccessMode::kWrite) HistoryOf(access).Erase(access);
     }
-    lanes_.push_back(op.lane);
-    known_.push_back(known);
-    if (RunsOneByOne(op.lane)) known[Index(op.lane)] = ordinal + 1;
-    last_[Index(op.lane)] = known;
+    Finish(op, known);
     return waits;
   }
 
@@ -139,6 +136,53 @@ class WaitBuilder {
   using Known = std::array<uint32_t, kLaneCount>;
 
   static size_t Index(Lane lane) { return static_cast<size_t>(lane); }
+  RangeHistory& HistoryOf(const Access& access) {
+    return history_[static_cast<size_t>(access.tier)];
+  }
+
+  // The conflicts that `known` does not imply; then it does.
+  std::vector<uint32_t> Missing(const Plan& plan, const Op& op, Known& known) {
+    conflicts_.clear();
+    for (const Access& access : plan.Accesses(op)) {
+      HistoryOf(access).Collect(access, conflicts_);
+    }
+    std::erase_if(conflicts_, [&](uint32_t other) { return IsKnown(known, other); });
+    // The newest first: what it implies need not be waited for.
+    std::sort(conflicts_.begin(), conflicts_.end(), std::greater<>());
+    conflicts_.erase(std::unique(conflicts_.begin(), conflicts_.end()),
+                     conflicts_.end());
+    std::vector<uint32_t> waits;
+    for (const uint32_t conflict : conflicts_) {
+      if (IsKnown(known, conflict)) continue;
+      waits.push_back(conflict);
+      Learn(known, conflict);
+    }
+    std::reverse(waits.begin(), waits.end());
+    return waits;
+  }
+
+  void Record(const Plan& plan, const Op& op, const Known& known) {
+    const uint32_t ordinal = static_cast<uint32_t>(lanes_.size());
+    const auto replaces = [&](uint32_t reader) {
+      return IsKnown(known, reader) ||
+             (lanes_[reader] == op.lane && RunsOneByOne(op.lane));
+    };
+    for (const Access& access : plan.Accesses(op)) {
+      if (access.mode == AccessMode::kWrite) {
+        HistoryOf(access).Write(access, ordinal);
+      } else {
+        HistoryOf(access).Read(access, ordinal, replaces);
+      }
+    }
+  }
+
+  void Finish(const Op& op, Known& known) {
+    const uint32_t ordinal = static_cast<uint32_t>(lanes_.size());
+    lanes_.push_back(op.lane);
+    known_.push_back(known);
+    if (RunsOneByOne(op.lane)) known[Index(op.lane)] = ordinal + 1;
+    last_[Index(op.lane)] = known;
+  }
 
   bool IsKnown(const Known& known, uint32_t op) const {
     return RunsOneByOne(lanes_[op]) && op < known[Index(lanes_[op])];
@@ -156,6 +200,7 @@ class WaitBuilder {
   std::vector<Lane> lanes_;   // by ordinal
   std::vector<Known> known_;  // what was complete when the operation began
   std::array<Known, kLaneCount> last_{};
+  std::vector<uint32_t> conflicts_;  // scratch
 };
 
 }  // namespace
@@ -164,7 +209,7 @@ void DeriveWaits(Plan& plan) {
   WaitBuilder builder;
   plan.waits.clear();
   for (Op& op : plan.ops) {
-    const std::vector<uint32_t> waits = builder.Add(plan, op, {});
+    const std::vector<uint32_t> waits = builder.Add(plan, op);
     op.first_wait = static_cast<uint32_t>(plan.waits.size());
     op.wait_count = static_cast<uint32_t>(waits.size());
     plan.waits.insert(plan.waits.end(), waits.begin(), waits.end());
@@ -173,22 +218,16 @@ void DeriveWaits(Plan& plan) {
 
 std::vector<std::vector<Link::Wait>> DeriveLinks(const Plan& first,
                                                  std::span<const Plan* const> seconds) {
-  const auto given = [](const Plan& plan, const Op& op, uint32_t base) {
-    std::vector<uint32_t> waits(plan.Waits(op).begin(), plan.Waits(op).end());
-    for (uint32_t& wait : waits) wait += base;
-    return waits;
-  };
   WaitBuilder after_first;
-  for (const Op& op : first.ops) after_first.Add(first, op, given(first, op, 0));
+  for (const Op& op : first.ops) after_first.AddGiven(first, op);
   const uint32_t border = static_cast<uint32_t>(first.ops.size());
   std::vector<std::vector<Link::Wait>> links;
   for (const Plan* second : seconds) {
     WaitBuilder builder = after_first;
     std::vector<Link::Wait>& link = links.emplace_back();
     for (uint32_t i = 0; i < second->ops.size(); ++i) {
-      const Op& op = second->ops[i];
-      for (const uint32_t wait : builder.Add(*second, op, given(*second, op, border))) {
-        if (wait < border) link.push_back({i, wait});
+      for (const uint32_t wait : builder.AddFollower(*second, second->ops[i], border)) {
+        link.push_back({i, wait});
       }
     }
   }
