@@ -56,13 +56,23 @@ int64_t FirstFit(const std::vector<Occupied>& occupied, int64_t base,
   return offset;
 }
 
-}  // namespace
+// Where compute takes the memory of something that a copy lane still reads, it waits
+// for that lane. So the two kinds of buffers do not share memory.
+enum class Part { kMoved, kComputed };
 
-TierBytes PackBuffers(std::vector<VirtualBuffer>& buffers,
-                      const std::vector<int32_t>& slots, const TierBytes& base) {
+Part PartOf(const VirtualBuffer& buffer) {
+  return buffer.pool == Pool::kCompute || buffer.pool == Pool::kUnbounded
+             ? Part::kComputed
+             : Part::kMoved;
+}
+
+TierBytes PackPart(std::vector<VirtualBuffer>& buffers,
+                   const std::vector<int32_t>& slots, const TierBytes& base,
+                   Part part) {
   TierBytes high = base;
   std::array<std::vector<Occupied>, kTierCount> occupied;
   for (const Lifetime& lifetime : Lifetimes(buffers, slots)) {
+    if (PartOf(buffers[lifetime.buffer]) != part) continue;
     VirtualBuffer& buffer = buffers[lifetime.buffer];
     auto& live = occupied[static_cast<size_t>(buffer.tier)];
     std::erase_if(live, [&](const Occupied& o) { return o.until < lifetime.begin; });
@@ -78,6 +88,14 @@ TierBytes PackBuffers(std::vector<VirtualBuffer>& buffers,
     high[buffer.tier] = std::max(high[buffer.tier], range.end);
   }
   return high;
+}
+
+}  // namespace
+
+TierBytes PackBuffers(std::vector<VirtualBuffer>& buffers,
+                      const std::vector<int32_t>& slots, const TierBytes& base) {
+  const TierBytes moved = PackPart(buffers, slots, base, Part::kMoved);
+  return PackPart(buffers, slots, moved, Part::kComputed);
 }
 
 }  // namespace strata
