@@ -25,8 +25,8 @@ std::vector<int32_t> Slots(const Decisions& decisions) {
   set(Pool::kOldWeights, state);
   set(Pool::kState, state);
   set(Pool::kGradientIn, state);
-  set(Pool::kGradientOut, std::min(state, 2));
-  set(Pool::kSpeculated, std::min(state, 2));
+  set(Pool::kGradientOut, state);
+  set(Pool::kSpeculated, state);
   set(Pool::kActivationIn, activations);
   set(Pool::kActivationOut, activations);
   set(Pool::kAccumulatorMove, 1);

@@ -27,7 +27,10 @@ struct Decisions {
   std::vector<LayerDecision> layers;
   int32_t segment_layers = 1;  // layers between two kept activations
   int32_t groups = 1;  // the micro-batches of a step go through in so many parts
-  TierKind activations = TierKind::kHost;   // kept at segment borders
+  TierKind activations = TierKind::kHost;  // kept at segment borders
+  /// What one segment hands to the next stays on the device for it, all micro-batches;
+  /// else it goes home and comes back. Where activations rest off the device.
+  bool passes_activations = true;
   TierKind accumulators = TierKind::kHost;  // between groups; of a shared tensor always
 
   /// How many buffers of a kind exist at once: 1 = no prefetch. More run further ahead.
@@ -35,6 +38,10 @@ struct Decisions {
   int32_t state_slots = 3;       // slices
   int32_t activation_slots = 2;  // micro-batches, each way
   int32_t stage_slots = 4;       // host buffers between nvme and device, each way
+  /// Updates stand between the micro-batches of the neighbouring segment, so that the
+  /// compute lane need not wait for their state; else between the segments. Takes the
+  /// accumulators of two segments.
+  bool updates_between = true;
 };
 
 }  // namespace strata

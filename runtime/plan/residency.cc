@@ -48,8 +48,10 @@ class Filler {
     decisions_.groups = order_.groups;
     decisions_.activations = order_.activations;
     decisions_.accumulators = kHost;
-    decisions_.weight_slots = order_.depth == 0 ? 1 : 2;
-    decisions_.state_slots = 1 + 2 * order_.depth;
+    decisions_.weight_slots = 1 + order_.depth;
+    decisions_.state_slots = order_.depth == 0 ? 1 : 4 * order_.depth;
+    decisions_.updates_between = order_.depth > 0;
+    decisions_.passes_activations = order_.depth > 0;
     decisions_.activation_slots = 1 + order_.depth;
     decisions_.stage_slots = order_.depth == 0 ? 1 : 4 * order_.depth;
     Spread lagged(order_.lagged_share), cpu(order_.cpu_share);

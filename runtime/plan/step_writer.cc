@@ -25,11 +25,14 @@ StepWriter::StepWriter(const StepTrace& trace, const Decisions& decisions,
   accumulators_.resize(layers);
   shared_accumulators_.resize(layers);
   settled_.resize(layers, false);
+  brought_.resize(layers);
   accumulator_homes_.resize(layers);
   shared_accumulator_homes_.resize(layers);
   activation_homes_.resize(layers,
                            std::vector<Place>(static_cast<size_t>(key.micro_batches)));
   gradient_homes_ = activation_homes_;
+  passed_values_.resize(static_cast<size_t>(key.micro_batches));
+  passed_.resize(static_cast<size_t>(key.micro_batches));
   // The first layer (an embedding computes next to nothing) joins the first segment.
   for (int32_t begin = 0; begin < head();) {
     const int32_t size = decisions.segment_layers + (begin == 0 ? 1 : 0);
@@ -71,11 +74,12 @@ void StepWriter::LoadInputs() {
 void StepWriter::WriteTrain() {
   LoadInputs();
   for (group_ = 0; group_ < groups_; ++group_) {
-    for (const Segment& segment : segments_) ForwardSegment(segment);
+    for (size_t i = 0; i < segments_.size(); ++i) ForwardSegment(i);
     HeadBackward();
     for (auto segment = segments_.rbegin(); segment != segments_.rend(); ++segment) {
       if (segment->end > lowest_) BackwardSegment(*segment);
     }
+    DoSome(1);
   }
   WriteResults();
 }
@@ -83,15 +87,46 @@ void StepWriter::WriteTrain() {
 void StepWriter::WriteEvaluate() {
   LoadInputs();
   for (group_ = 0; group_ < groups_; ++group_) {
-    for (const Segment& segment : segments_) ForwardSegment(segment);
+    for (size_t i = 0; i < segments_.size(); ++i) ForwardSegment(i);
     HeadForward();
   }
   WriteResults();
 }
 
-void StepWriter::ForwardSegment(const Segment& segment) {
+// What `write` writes is an item of its own: now, or between two micro-batches that
+// follow.
+void StepWriter::DoLater(std::function<void()> write) {
+  later_.push_back(std::move(write));
+  if (!decisions_.updates_between) DoSome(1);
+}
+
+// An even share of what waits, if there are so many turns.
+void StepWriter::DoSome(int32_t turns_left) {
+  const size_t turns = static_cast<size_t>(std::max(turns_left, 1));
+  for (size_t count = (later_.size() + turns - 1) / turns; count > 0; --count) {
+    const std::function<void()> write = std::move(later_.front());
+    later_.pop_front();
+    program_.BeginItem();
+    write();
+  }
+}
+
+// The updates before the segment's forward (the head's, behind the last) may stand in
+// the segment before, for as many layers as have room for their weights.
+void StepWriter::SettleAhead(size_t segment) {
+  if (!decisions_.updates_between) return;
+  const int32_t begin = segment < segments_.size() ? segments_[segment].begin : head();
+  const int32_t end = segment < segments_.size() ? segments_[segment].end : head() + 1;
+  for (int32_t l = begin; l < std::min(end, begin + decisions_.weight_slots - 1); ++l) {
+    if (!weights_held_[l] && !settled_[l]) SettleWeights(l);
+  }
+}
+
+void StepWriter::ForwardSegment(size_t index) {
+  const Segment& segment = segments_[index];
   HoldOnly(segment.begin, segment.end);
   for (int32_t l = segment.begin; l < segment.end; ++l) AcquireWeights(l);
+  SettleAhead(index + 1);
   for (int32_t m = GroupBegin(group_); m < GroupBegin(group_ + 1); ++m) {
     program_.BeginItem();
     Place input = segment.begin == 0
@@ -106,6 +141,7 @@ void StepWriter::ForwardSegment(const Segment& segment) {
       if (border) StoreActivation(Role::kActivation, l, m, output);
       input = output;
     }
+    DoSome(GroupBegin(group_ + 1) - m);
   }
 }
 
@@ -147,6 +183,7 @@ void StepWriter::BackwardSegment(const Segment& segment) {
   for (int32_t m = GroupBegin(group_); m < GroupBegin(group_ + 1); ++m) {
     program_.BeginItem();
     BackwardMicroBatch(segment, m);
+    DoSome(GroupBegin(group_ + 1) - m);
   }
   for (int32_t l = segment.end - 1; l >= std::max(segment.begin, lowest_); --l) {
     EndAccumulators(l);
@@ -322,13 +359,17 @@ Place& StepWriter::ActivationHome(Role role, int32_t layer, int32_t m) {
 
 Place StepWriter::OutputPlace(Role role, int32_t layer, int32_t m) {
   if (decisions_.activations == kDevice) return ActivationHome(role, layer, m);
-  return program_.New(kDevice, trace_.layers[layer].output_bytes, Pool::kActivationOut);
+  return program_.New(
+      kDevice, trace_.layers[layer].output_bytes,
+      decisions_.passes_activations ? Pool::kUnbounded : Pool::kActivationOut);
 }
 
 Place StepWriter::LoadActivation(Role role, int32_t layer, int32_t m) {
   const Value value{role, layer, m};
   if (decisions_.activations == kDevice) return ActivationHome(role, layer, m);
-  if (passed_value_ == value) return passed_;
+  if (passed_values_[static_cast<size_t>(m)] == value) {
+    return passed_[static_cast<size_t>(m)];
+  }
   const Place target =
       program_.New(kDevice, trace_.layers[layer].output_bytes, Pool::kActivationIn);
   program_.Load({value, 0, trace_.layers[layer].output_bytes, -1, m},
@@ -338,15 +379,20 @@ Place StepWriter::LoadActivation(Role role, int32_t layer, int32_t m) {
 
 void StepWriter::StoreActivation(Role role, int32_t layer, int32_t m, Place source) {
   if (decisions_.activations == kDevice) return;
-  passed_value_ = {role, layer, m};
-  passed_ = source;
-  // Handed on to the next operation and read by nobody else: it need not be kept.
-  const bool alone = GroupBegin(group_ + 1) - GroupBegin(group_) == 1;
+  if (!decisions_.passes_activations) {  // only to the operation that comes next
+    passed_values_.assign(passed_values_.size(), {});
+  }
+  const Value value{role, layer, m};
+  passed_values_[static_cast<size_t>(m)] = value;
+  passed_[static_cast<size_t>(m)] = source;
+  // Handed on and read by nobody else: it need not be kept.
+  const bool alone =
+      decisions_.passes_activations || GroupBegin(group_ + 1) - GroupBegin(group_) == 1;
   const bool read_again = role == Role::kActivation && layer + 1 < head() &&
                           key_.kind == PlanKind::kTrain &&
                           segments_.back().end > lowest_;
   if (alone && !read_again) return;
-  program_.Store({passed_value_, 0, trace_.layers[layer].output_bytes, -1, m}, source,
+  program_.Store({value, 0, trace_.layers[layer].output_bytes, -1, m}, source,
                  ActivationHome(role, layer, m));
 }
 

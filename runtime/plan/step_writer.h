@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -34,7 +36,7 @@ class StepWriter {
   void WriteEvaluate();
   void WriteFlush();
   void LoadInputs();
-  void ForwardSegment(const Segment& segment);
+  void ForwardSegment(size_t index);
   void HeadForward();
   void HeadBackward();
   void BackwardSegment(const Segment& segment);
@@ -43,6 +45,11 @@ class StepWriter {
                       Place output_gradient, int32_t border);
   void WriteResults();
   bool NeedsRecompute(const Segment& segment, int32_t layer) const;
+
+  // Updates that need not stand where they arise.
+  void DoLater(std::function<void()> write);
+  void DoSome(int32_t turns_left);
+  void SettleAhead(size_t segment);
 
   // One computation of a layer; null where an operand does not apply.
   VirtualOp Compute(OpCode code, int32_t layer, int32_t m, Place input);
@@ -60,6 +67,7 @@ class StepWriter {
 
   // Weights on the device (update_writer.cc, as all that follows).
   void AcquireWeights(int32_t layer);
+  void SettleWeights(int32_t layer);
   void AcquireShared(int32_t layer);
   void HoldOnly(int32_t begin, int32_t end);
 
@@ -69,7 +77,7 @@ class StepWriter {
   Place StartAccumulator(Role role, int32_t owner, Place* home);
   Place HomeOfAccumulator(Role role, int32_t owner);
   void SaveAccumulator(Role role, int32_t owner, Place source, Place home);
-  Place LoadAccumulator(Role role, int32_t owner, Place home);
+  Place LoadAccumulator(Role role, int32_t owner, int32_t group, Place home);
 
   // The optimizer.
   void UpdatePending(int32_t layer, int32_t slice, Place weights);
@@ -120,15 +128,18 @@ class StepWriter {
   Place inputs_;                // all micro-batches, on the device
   std::vector<Place> weights_;  // by layer, on the device, where held
   std::vector<bool> weights_held_;
-  std::vector<bool> settled_;  // by layer: its pending updates are written already
-  std::vector<Place> accumulators_;                   // by layer
-  std::vector<Place> shared_accumulators_;            // by owner
-  std::vector<Place> accumulator_homes_;              // by layer; buffer -1 = none yet
-  std::vector<Place> shared_accumulator_homes_;       // by owner; buffer -1 = none yet
+  std::vector<bool> settled_;  // by layer: its pending updates are written or later_
+  std::vector<std::vector<bool>> brought_;       // by layer and slice: weights_ has it
+  std::deque<std::function<void()>> later_;      // items that are still to be written
+  std::vector<Place> accumulators_;              // by layer
+  std::vector<Place> shared_accumulators_;       // by owner
+  std::vector<Place> accumulator_homes_;         // by layer; buffer -1 = none yet
+  std::vector<Place> shared_accumulator_homes_;  // by owner; buffer -1 = none yet
   std::vector<std::vector<Place>> activation_homes_;  // by layer, micro-batch
   std::vector<std::vector<Place>> gradient_homes_;    // by layer, micro-batch
-  Value passed_value_;  // what lies in passed_, still on the device
-  Place passed_;
+  // By micro-batch: what still lies on the device for the next segment, and where.
+  std::vector<Value> passed_values_;
+  std::vector<Place> passed_;
 };
 
 }  // namespace strata

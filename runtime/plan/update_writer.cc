@@ -69,33 +69,49 @@ void StepWriter::AcquireShared(int32_t layer) {
   }
 }
 
-void StepWriter::AcquireWeights(int32_t layer) {
-  if (weights_held_[layer]) return;
-  weights_held_[layer] = true;
-  const LayerTrace& trace = trace_.layers[layer];
+// Gives the layer its buffer and writes the updates that come before its forward.
+void StepWriter::SettleWeights(int32_t layer) {
   const Place home = At(layout_.layers[layer].weights);
   const bool resident = home.tier == kDevice;
   weights_[layer] =
-      resident ? home
-               : program_.New(kDevice, trace.total_elements * trace_.format.weight,
-                              Pool::kWeights);
+      resident
+          ? home
+          : program_.New(kDevice,
+                         trace_.layers[layer].total_elements * trace_.format.weight,
+                         Pool::kWeights);
+  brought_[layer].assign(static_cast<size_t>(SliceCount(layer)), resident);
   const bool update = !settled_[layer];
   settled_[layer] = true;
-  std::vector<bool> brought(static_cast<size_t>(SliceCount(layer)), resident);
   for (int32_t s = 0; update && s < SliceCount(layer); ++s) {
     const SliceLayout& slice = Slice(layer, s);
     if (!IsPending(slice) || ReadsSpeculated(slice)) continue;
-    program_.BeginItem();
     if (slice.update_lane == Lane::kCpu) {
+      program_.BeginItem();
       UpdatePendingOnCpu(layer, s);
-    } else {
-      UpdatePending(layer, s, weights_[layer] + slice.begin * trace_.format.weight);
-      brought[static_cast<size_t>(s)] = true;
+      continue;
     }
+    brought_[layer][static_cast<size_t>(s)] = true;
+    DoLater([this, layer, s] {
+      UpdatePending(layer, s,
+                    weights_[layer] + Slice(layer, s).begin * trace_.format.weight);
+    });
   }
+}
+
+void StepWriter::AcquireWeights(int32_t layer) {
+  if (weights_held_[layer]) return;
+  weights_held_[layer] = true;
+  if (brought_[layer].empty()) {
+    const size_t waiting = later_.size();
+    SettleWeights(layer);
+    if (later_.size() > waiting) DoSome(1);
+  }
+  const LayerTrace& trace = trace_.layers[layer];
+  const Place home = At(layout_.layers[layer].weights);
+  const bool resident = home.tier == kDevice;
   program_.BeginItem();
   for (int32_t s = 0; s < SliceCount(layer); ++s) {
-    if (brought[static_cast<size_t>(s)]) continue;
+    if (brought_[layer][static_cast<size_t>(s)]) continue;
     const SliceLayout& slice = Slice(layer, s);
     const Place target = weights_[layer] + slice.begin * trace_.format.weight;
     if (ReadsSpeculated(slice)) {
@@ -105,6 +121,7 @@ void StepWriter::AcquireWeights(int32_t layer) {
       program_.Load(PieceOf(Role::kWeight, layer, s, 0), WeightHome(layer, s), target);
     }
   }
+  brought_[layer].clear();
   if (const int64_t first = trace.trainable_elements;
       !resident && first < trace.total_elements) {
     const int64_t unit = trace_.format.weight;
@@ -129,7 +146,7 @@ void StepWriter::StartAccumulators(int32_t layer) {
 }
 
 Place StepWriter::StartAccumulator(Role role, int32_t owner, Place* home) {
-  if (group_ > 0) return LoadAccumulator(role, owner, *home);
+  if (group_ > 0) return LoadAccumulator(role, owner, group_, *home);
   const int64_t size_bytes =
       trace_.layers[owner].trainable_elements * kAccumulatorBytes;
   // What is needed again later keeps its place on the device, or gets a home in the
@@ -147,10 +164,11 @@ Place StepWriter::StartAccumulator(Role role, int32_t owner, Place* home) {
   return place;
 }
 
-Place StepWriter::LoadAccumulator(Role role, int32_t owner, Place home) {
+// To which the groups before `group` have added.
+Place StepWriter::LoadAccumulator(Role role, int32_t owner, int32_t group, Place home) {
   const int64_t size_bytes =
       trace_.layers[owner].trainable_elements * kAccumulatorBytes;
-  return Fetch({{role, owner, GroupBegin(group_)}, 0, size_bytes}, home, kDevice,
+  return Fetch({{role, owner, GroupBegin(group)}, 0, size_bytes}, home, kDevice,
                Pool::kAccumulatorMove);
 }
 
@@ -174,15 +192,13 @@ void StepWriter::EndAccumulators(int32_t layer) {
     return;
   }
   if (trace_.Sharer(layer) >= 0) {
-    program_.BeginItem();
-    ++group_;  // all groups have added to it
-    shared_accumulators_[layer] = LoadAccumulator(Role::kSharedAccumulator, layer,
-                                                  shared_accumulator_homes_[layer]);
-    --group_;
+    DoLater([this, layer] {
+      shared_accumulators_[layer] = LoadAccumulator(
+          Role::kSharedAccumulator, layer, groups_, shared_accumulator_homes_[layer]);
+    });
   }
   for (int32_t s = 0; s < SliceCount(layer); ++s) {
-    program_.BeginItem();
-    FinishSlice(layer, s);
+    DoLater([this, layer, s] { FinishSlice(layer, s); });
   }
 }
 
@@ -245,7 +261,6 @@ void StepWriter::FinishImmediate(int32_t layer, int32_t s, Place gradient) {
   Update(layer, s, 0, weights, state, gradient);
   PutBack(PieceOf(Role::kWeight, layer, s, 1), weights, WeightHome(layer, s));
   PutBack(PieceOf(Role::kState, layer, s, 1), state, At(slice.state));
-  weights_held_[layer] = false;  // no longer the weights of this step
 }
 
 void StepWriter::FinishLagged(int32_t layer, int32_t s, Place gradient) {

@@ -88,6 +88,8 @@ Decisions RandomDecisions(std::mt19937& random, const StepTrace& trace) {
   decisions.state_slots = Pick(random, 1, 4);
   decisions.activation_slots = Pick(random, 1, 3);
   decisions.stage_slots = Pick(random, 1, 5);
+  decisions.passes_activations = Chance(random, 0.5);
+  decisions.updates_between = Chance(random, 0.5);
   for (const LayerTrace& layer : trace.layers) {
     LayerDecision decision;
     decision.weights = AnyTier(random);
