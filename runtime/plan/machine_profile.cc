@@ -5,9 +5,6 @@
 namespace strata {
 namespace {
 
-/// The cpu lane alone does not quite fill the memory: its cores compute between loads.
-constexpr double kCpuShareOfMemory = 0.95;
-
 using LaneSet = std::array<bool, kLaneCount>;
 using LaneValues = std::array<double, kLaneCount>;
 
@@ -26,12 +23,12 @@ LaneValues SoloRates(const MachineProfile& profile) {
   solo[At(Lane::kDeviceToHost)] = profile.device_to_host;
   solo[At(Lane::kNvmeRead)] = profile.nvme_read;
   solo[At(Lane::kNvmeWrite)] = profile.nvme_write;
-  solo[At(Lane::kCpu)] = profile.host_memory * kCpuShareOfMemory;
+  solo[At(Lane::kCpu)] = std::min(profile.cpu_update, profile.host_memory);
   return solo;
 }
 
 std::array<Resource, 3> SharedResources(const MachineProfile& profile,
-                                        const LaneValues& solo) {
+                                        const LaneValues& solo, const LaneSet& active) {
   std::array<Resource, 3> resources{};
   auto& [link, memory, drive] = resources;
   for (const Lane lane : {Lane::kHostToDevice, Lane::kDeviceToHost}) {
@@ -41,9 +38,9 @@ std::array<Resource, 3> SharedResources(const MachineProfile& profile,
                           Lane::kNvmeWrite, Lane::kCpu}) {
     memory.weight[At(lane)] = solo[At(lane)] / profile.host_memory;
   }
-  if (profile.nvme_half_duplex) {
+  if (active[At(Lane::kNvmeRead)] && active[At(Lane::kNvmeWrite)]) {
     for (const Lane lane : {Lane::kNvmeRead, Lane::kNvmeWrite})
-      drive.weight[At(lane)] = 1;
+      drive.weight[At(lane)] = 1 / DriveShares(profile);
   }
   return resources;
 }
@@ -67,6 +64,10 @@ int64_t BytesTouched(const Plan& plan, const Op& op) {
 }
 
 }  // namespace
+
+double DriveShares(const MachineProfile& profile) {
+  return 2 * profile.nvme_both / (profile.nvme_read + profile.nvme_write);
+}
 
 OpCost CostOf(const PlanSet& set, const Plan& plan, const Op& op,
               const MachineProfile& profile) {
@@ -107,7 +108,7 @@ OpCost CostOf(const PlanSet& set, const Plan& plan, const Op& op,
 std::array<double, kLaneCount> LaneRates(const MachineProfile& profile,
                                          const std::array<bool, kLaneCount>& active) {
   const LaneValues solo = SoloRates(profile);
-  const std::array<Resource, 3> resources = SharedResources(profile, solo);
+  const std::array<Resource, 3> resources = SharedResources(profile, solo, active);
   LaneValues share{};
   LaneSet growing = active;
   // Raise all shares together; freeze the lanes whose own or shared resource is full.

@@ -27,16 +27,19 @@ constexpr RateKey kRates[] = {
     {"device_to_host_bytes_per_second", &MachineProfile::device_to_host},
     {"both_directions_bytes_per_second", &MachineProfile::both_directions},
     {"host_memory_bytes_per_second", &MachineProfile::host_memory},
+    {"cpu_update_bytes_per_second", &MachineProfile::cpu_update},
     {"nvme_read_bytes_per_second", &MachineProfile::nvme_read},
     {"nvme_write_bytes_per_second", &MachineProfile::nvme_write},
+    {"nvme_both_bytes_per_second", &MachineProfile::nvme_both},
 };
 constexpr const char* kName = "name";
-constexpr const char* kHalfDuplex = "nvme_half_duplex";
+constexpr const char* kMachine = "machine";  // may be missing, as is the next
+constexpr const char* kDevice = "device";
 constexpr const char* kOpOverhead = "op_overhead_seconds";
 constexpr const char* kDeviceOverhead = "device_overhead_bytes";
 
-std::vector<std::string> AllKeys() {
-  std::vector<std::string> keys = {kName, kHalfDuplex, kOpOverhead, kDeviceOverhead};
+std::vector<std::string> NeededKeys() {
+  std::vector<std::string> keys = {kName, kOpOverhead, kDeviceOverhead};
   for (const RateKey& rate : kRates) keys.push_back(rate.key);
   return keys;
 }
@@ -48,7 +51,9 @@ absl::Status Fault(absl::string_view name, absl::string_view key,
 }
 
 absl::Status CheckKeys(const Json& json, absl::string_view name) {
-  const std::vector<std::string> keys = AllKeys();
+  const std::vector<std::string> needed = NeededKeys();
+  std::vector<std::string> keys = needed;
+  keys.insert(keys.end(), {kMachine, kDevice});
   for (const auto& [key, value] : json.items()) {
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
     const auto nearest = NearestName(key, keys);
@@ -58,10 +63,18 @@ absl::Status CheckKeys(const Json& json, absl::string_view name) {
                 : absl::StrCat("is not a key of it; there are ",
                                absl::StrJoin(keys, ", ")));
   }
-  for (const std::string& key : keys) {
+  for (const std::string& key : needed) {
     if (!json.contains(key)) return Fault(name, key, "is missing");
   }
   return absl::OkStatus();
+}
+
+/// A text, which may be missing unless it has to be there.
+absl::StatusOr<std::string> ReadText(const Json& json, const char* key,
+                                     absl::string_view name) {
+  if (!json.contains(key)) return std::string();
+  if (!json[key].is_string()) return Fault(name, key, "is not a text");
+  return json[key].get<std::string>();
 }
 
 absl::StatusOr<double> ReadNumber(const Json& json, const char* key, double least,
@@ -84,6 +97,7 @@ KnownMachine Gpu(const char* name, double flops, double device_memory, double on
   profile.host_to_device = profile.device_to_host = one_way;
   profile.both_directions = both;
   profile.host_memory = host_memory;
+  profile.cpu_update = 0.95 * host_memory;  // its cores compute between loads
   profile.device_overhead_bytes = 700 * kMiB;
   return {profile, device_bytes};
 }
@@ -92,11 +106,13 @@ std::vector<KnownMachine> MakeKnownMachines() {
   KnownMachine h200 = Gpu("h200", 650e12, 4.0e12, 55e9, 102e9, 150e9, 139 * kGiB);
   h200.profile.nvme_read = 2.6e9;
   h200.profile.nvme_write = 3.2e9;
+  h200.profile.nvme_both = 2.9e9;
   KnownMachine rtx4090 = Gpu("rtx4090", 150e12, 0.85e12, 25e9, 45e9, 60e9, 24 * kGiB);
   KnownMachine rtx3090 = Gpu("rtx3090", 60e12, 0.8e12, 25e9, 45e9, 60e9, 24 * kGiB);
   for (KnownMachine* desktop : {&rtx4090, &rtx3090}) {
     desktop->profile.nvme_read = 7e9;
     desktop->profile.nvme_write = 5e9;
+    desktop->profile.nvme_both = 6e9;
   }
   KnownMachine cpu;
   cpu.profile.name = "cpu";
@@ -105,7 +121,8 @@ std::vector<KnownMachine> MakeKnownMachines() {
   cpu.profile.host_to_device = cpu.profile.device_to_host = 5e9;
   cpu.profile.both_directions = 8e9;
   cpu.profile.host_memory = 1.5e10;
-  cpu.profile.nvme_read = cpu.profile.nvme_write = 1e9;
+  cpu.profile.cpu_update = 1.4e10;
+  cpu.profile.nvme_read = cpu.profile.nvme_write = cpu.profile.nvme_both = 1e9;
   cpu.profile.op_overhead_seconds = 5e-5;
   return {h200, rtx4090, rtx3090, cpu};
 }
@@ -114,8 +131,9 @@ std::vector<KnownMachine> MakeKnownMachines() {
 
 std::string MachineProfileJson(const MachineProfile& profile) {
   Json json = {{kName, profile.name}};
+  if (!profile.machine.empty()) json[kMachine] = profile.machine;
+  if (!profile.device.empty()) json[kDevice] = profile.device;
   for (const RateKey& rate : kRates) json[rate.key] = profile.*rate.member;
-  json[kHalfDuplex] = profile.nvme_half_duplex;
   json[kOpOverhead] = profile.op_overhead_seconds;
   json[kDeviceOverhead] = profile.device_overhead_bytes;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -130,12 +148,9 @@ absl::StatusOr<MachineProfile> ParseMachineProfile(absl::string_view text,
   }
   STRATA_RETURN_IF_ERROR(CheckKeys(json, name));
   MachineProfile profile;
-  if (!json[kName].is_string()) return Fault(name, kName, "is not a text");
-  profile.name = json[kName].get<std::string>();
-  if (!json[kHalfDuplex].is_boolean()) {
-    return Fault(name, kHalfDuplex, "is neither true nor false");
-  }
-  profile.nvme_half_duplex = json[kHalfDuplex].get<bool>();
+  STRATA_ASSIGN_OR_RETURN(profile.name, ReadText(json, kName, name));
+  STRATA_ASSIGN_OR_RETURN(profile.machine, ReadText(json, kMachine, name));
+  STRATA_ASSIGN_OR_RETURN(profile.device, ReadText(json, kDevice, name));
   for (const RateKey& rate : kRates) {
     STRATA_ASSIGN_OR_RETURN(profile.*rate.member,
                             ReadNumber(json, rate.key, 1.0, name));

@@ -323,7 +323,7 @@ double FloorSeconds(const PlanSet& set, const Plan& plan,
   const double reads = lane_work(Lane::kNvmeRead) / profile.nvme_read;
   const double writes = lane_work(Lane::kNvmeWrite) / profile.nvme_write;
   const double drive =
-      profile.nvme_half_duplex ? reads + writes : std::max(reads, writes);
+      std::max({reads, writes, (reads + writes) / std::max(1.0, DriveShares(profile))});
   return std::max({lane_work(Lane::kCompute) / profile.compute_flops, link,
                    host_bytes / profile.host_memory, drive});
 }

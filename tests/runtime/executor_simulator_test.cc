@@ -36,9 +36,11 @@ MachineProfile RandomProfile(std::mt19937& random) {
   profile.host_to_device = profile.device_to_host = 1e8 * scale(random);
   profile.both_directions = profile.host_to_device * (1.2 + 0.15 * scale(random));
   profile.host_memory = 3e8 * scale(random);
+  profile.cpu_update = 0.95 * profile.host_memory;
   profile.nvme_read = 5e7 * scale(random);
   profile.nvme_write = 5e7 * scale(random);
-  profile.nvme_half_duplex = random() % 2 == 0;
+  profile.nvme_both = (profile.nvme_read + profile.nvme_write) * 0.5 *
+                      (random() % 2 == 0 ? 1.0 : 0.3 * scale(random) + 0.6);
   profile.op_overhead_seconds = 1e-6 * scale(random);
   return profile;
 }

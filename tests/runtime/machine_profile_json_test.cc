@@ -14,8 +14,20 @@ TEST(MachineProfileJson, ReadsBackWhatItWrote) {
     EXPECT_EQ(MachineProfileJson(*read), text);
     EXPECT_EQ(read->name, machine.profile.name);
     EXPECT_EQ(read->nvme_write, machine.profile.nvme_write);
+    EXPECT_EQ(read->nvme_both, machine.profile.nvme_both);
+    EXPECT_EQ(read->cpu_update, machine.profile.cpu_update);
     EXPECT_EQ(read->device_overhead_bytes, machine.profile.device_overhead_bytes);
   }
+}
+
+TEST(MachineProfileJson, KeepsWhereItWasMeasured) {
+  MachineProfile profile = KnownMachines()[0].profile;
+  profile.machine = "AMD \"EPYC\", 2 cores";
+  profile.device = "cpu";
+  const auto read = ParseMachineProfile(MachineProfileJson(profile), "p.json");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->machine, profile.machine);
+  EXPECT_EQ(read->device, profile.device);
 }
 
 TEST(MachineProfileJson, RefusesWhatIsNoProfileByKey) {
@@ -23,16 +35,16 @@ TEST(MachineProfileJson, RefusesWhatIsNoProfileByKey) {
   for (const auto& [from, to, named] :
        std::vector<std::tuple<std::string, std::string, std::string>>{
            {"{", "[", "not a JSON object"},
-           {"\"nvme_half_duplex\": true", "\"nvme_half_duplex\": 1",
-            "'nvme_half_duplex' is neither"},
+           {"\"name\": \"h200\"", "\"name\": \"h200\", \"machine\": 1",
+            "'machine' is not a text"},
            {"\"compute_flop_per_second\"", "\"compute_flops_per_second\"",
             "did you mean 'compute_flop_per_second'?"},
            {"\"name\": \"h200\",", "", "'name' is missing"},
            {"\"name\": \"h200\"", "\"name\": 5", "'name' is not a text"},
            {"\"op_overhead_seconds\": 5e-06", "\"op_overhead_seconds\": -1",
             "'op_overhead_seconds' is -1"},
-           {"\"nvme_half_duplex\"",
-            "\"nvme_read_bytes_per_second\": 0,\n\"nvme_half_duplex\"",
+           {"\"op_overhead_seconds\"",
+            "\"nvme_read_bytes_per_second\": 0,\n\"op_overhead_seconds\"",
             "'nvme_read_bytes_per_second' is 0"},
            {"\"device_overhead_bytes\": ",
             "\"device_overhead_bytes\": \"much\", \"x\": ", "p.json"}}) {

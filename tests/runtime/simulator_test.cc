@@ -25,9 +25,10 @@ MachineProfile HandProfile() {
           .device_to_host = 10,
           .both_directions = 16,
           .host_memory = 1000,
+          .cpu_update = 900,
           .nvme_read = 4,
           .nvme_write = 2,
-          .nvme_half_duplex = true,
+          .nvme_both = 3,  // half duplex
           .op_overhead_seconds = 0};
 }
 
@@ -43,6 +44,7 @@ TEST(LaneRates, ALaneAloneHasItsOwnRateAndOthersNone) {
   EXPECT_DOUBLE_EQ(RateOf(profile, {kIn}, kIn), 10);
   EXPECT_DOUBLE_EQ(RateOf(profile, {kDiskWrite}, kDiskWrite), 2);
   EXPECT_DOUBLE_EQ(RateOf(profile, {kIn}, kOut), 0);
+  EXPECT_DOUBLE_EQ(RateOf(profile, {Lane::kCpu}, Lane::kCpu), 900);
 }
 
 TEST(LaneRates, BothDirectionsShareTheLinkInProportion) {
@@ -69,6 +71,8 @@ TEST(LaneRates, WhatAFrozenLaneLeavesGoesToTheOthers) {
 TEST(LaneRates, TheCpuLaneSharesHostMemoryWithCopies) {
   MachineProfile profile = HandProfile();
   profile.host_memory = 20;
+  EXPECT_DOUBLE_EQ(RateOf(profile, {kCpu}, kCpu), 20);  // no more than there is
+  profile.cpu_update = 19;
   EXPECT_DOUBLE_EQ(RateOf(profile, {kCpu}, kCpu), 19);
   EXPECT_DOUBLE_EQ(RateOf(profile, {kCpu, kIn}, kCpu), 19.0 * 20 / 29);
   EXPECT_DOUBLE_EQ(RateOf(profile, {kCpu, kIn}, kIn), 10.0 * 20 / 29);
@@ -130,8 +134,13 @@ TEST_F(SimulatorTest, TheLongerDirectionGoesOnAlone) {
 TEST_F(SimulatorTest, AHalfDuplexDriveSharesItsTime) {
   const int32_t plan = AddPlan({{kDiskRead, 8}, {kDiskWrite, 4}}, 1);
   EXPECT_DOUBLE_EQ(Run({plan}).seconds, 4);  // 2 s each alone
-  profile_.nvme_half_duplex = false;
+  profile_.nvme_both = 6;                    // full duplex
   EXPECT_DOUBLE_EQ(Run({plan}).seconds, 2);
+  profile_.nvme_both = 4;  // in between: both at two thirds of their own rates
+  EXPECT_DOUBLE_EQ(Run({plan}).seconds, 3);
+  profile_.nvme_both = 1.5;  // they disturb each other, and neither when alone
+  EXPECT_DOUBLE_EQ(Run({plan}).seconds, 8);
+  EXPECT_DOUBLE_EQ(Run({AddPlan({{kDiskRead, 8}}, 0)}).seconds, 2);
 }
 
 TEST_F(SimulatorTest, WaitsAndLaneOrderHoldOperationsBack) {
