@@ -43,6 +43,7 @@ absl::Status PrintPlan(TrainingRun& run) {
   const absl::StatusOr<PlannedStep> plan =
       PlanTraining(model, options, kernels->matmul_workspace_bytes());
   if (!plan.ok()) return NameBudgets(plan.status());
+  std::printf("machine profile: %s\n", run.profile_source.c_str());
   std::fputs(ExplainPlan(*plan, run.parameters).c_str(), stdout);
   return absl::OkStatus();
 }
@@ -96,6 +97,7 @@ int Train(TrainingRun& run) {
     std::printf("%ld rows of an epoch are left out: they fill no step\n",
                 static_cast<long>(run.sizes.dropped_rows));
   }
+  std::printf("machine profile: %s\n", run.profile_source.c_str());
   std::printf("%s\n", ExplainPlan(run.trainer->plan(), run.parameters).c_str());
   std::fflush(stdout);
   RunSummary summary;

@@ -8,7 +8,9 @@
 #include <optional>
 #include <string>
 
+#include "runtime/device/device.h"
 #include "runtime/plan/machine_profile.h"
+#include "tools/machine/system_view.h"
 
 namespace strata {
 
@@ -25,6 +27,17 @@ absl::StatusOr<FoundProfile> ReadHardware(const std::string& hardware);
 /// The stored profile: the file that STRATA_PROFILE names, else
 /// ~/.config/strata/profile.json. Nothing if there is none; an error if it is broken.
 absl::StatusOr<std::optional<FoundProfile>> ReadStoredProfile();
+
+/// Where the stored profile is read from and written to; "" if there is no home.
+std::string StoredProfilePath();
+
+/// "AMD EPYC 9R14, 2 cores": what a profile is bound to, beside its device.
+std::string MachineName(const SystemView& system);
+
+/// For a run here that computes on `device`: the stored profile if it was measured on
+/// this machine and this device, else a preset; `source` says which, and why.
+absl::StatusOr<FoundProfile> ProfileForRun(const SystemView& system,
+                                           const Device& device);
 
 /// The stored profile, else a well-known card that has about `device_bytes` of memory.
 absl::StatusOr<FoundProfile> StoredOrTypicalProfile(int64_t device_bytes);

@@ -126,7 +126,9 @@ absl::Status ReadMachine(const PlanCommand& command, PlanQuestion& question) {
 }
 
 absl::StatusOr<int64_t> MatmulWorkspaceBytes(const PlanQuestion& question) {
-  if (question.machine.profile.name != "cpu") return kCudaMatmulWorkspaceBytes;
+  const MachineProfile& profile = question.machine.profile;
+  const bool is_cpu = profile.name == "cpu" || profile.device == "cpu";
+  if (!is_cpu) return kCudaMatmulWorkspaceBytes;
   STRATA_ASSIGN_OR_RETURN(const std::unique_ptr<Kernels> kernels,
                           CreateKernels(DeviceKind::kCpu, {}));
   return kernels->matmul_workspace_bytes();

@@ -197,7 +197,8 @@ absl::Status WriteReport(const TrainingRun& run, const RunSummary& summary,
       {"machine",
        {{"device", std::string(run.device->name())},
         {"cpus", std::thread::hardware_concurrency()},
-        {"kernel", system.release}}},
+        {"kernel", system.release},
+        {"profile", run.profile_source}}},
   };
   STRATA_RETURN_IF_ERROR(
       WriteTextFile(absl::StrCat(directory, "/report.json"), report.dump(2) + "\n"));

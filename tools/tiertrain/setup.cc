@@ -18,6 +18,7 @@
 #include "runtime/base/status.h"
 #include "runtime/device/cuda_device.h"
 #include "tiers/nvme_store.h"
+#include "tools/machine/find_profile.h"
 #include "tools/tiertrain/outputs.h"
 #include "tools/tiertrain/process_memory.h"
 
@@ -142,6 +143,12 @@ absl::Status ChooseDevice(TrainingRun& run) {
   return absl::OkStatus();
 }
 
+/// CUDA and cuBLASLt load kernels at their first launch: up to 113 MiB after the
+/// context was made were seen in steps of a 7B model.
+constexpr int64_t kLoadedLater = 160 * kMiB;
+
+int64_t TakenByCuda(const Device& cuda) { return cuda.overhead_bytes() + kLoadedLater; }
+
 absl::StatusOr<Budgets> ChooseBudgets(const TrainingRun& run) {
   Budgets budgets;
   STRATA_ASSIGN_OR_RETURN(const AvailableMemory memory, FindAvailableMemory(""));
@@ -155,10 +162,7 @@ absl::StatusOr<Budgets> ChooseBudgets(const TrainingRun& run) {
         run.command.device_memory ? run.command.device_memory->bytes : usable / 2;
   } else {
     STRATA_ASSIGN_OR_RETURN(const int64_t free, run.cuda->FreeBytes());
-    // CUDA and cuBLASLt load kernels at their first launch: up to 113 MiB after this
-    // point were seen in steps of a 7B model.
-    constexpr int64_t kLoadedLater = 160 * kMiB;
-    const int64_t taken = run.cuda->overhead_bytes() + kLoadedLater;
+    const int64_t taken = TakenByCuda(*run.cuda);
     budgets.device_bytes = run.command.device_memory
                                ? run.command.device_memory->bytes - taken
                                : free - kLoadedLater;
@@ -172,18 +176,15 @@ absl::StatusOr<Budgets> ChooseBudgets(const TrainingRun& run) {
   return budgets;
 }
 
-MachineProfile ProfileOf(const Device& device) {
-  MachineProfile profile;
-  profile.name = std::string(device.name());
-  if (device.kind() == DeviceKind::kCuda) return profile;
-  profile.compute_flops = 2e11;
-  profile.device_memory = 1e10;
-  profile.host_to_device = profile.device_to_host = 5e9;
-  profile.both_directions = 8e9;
-  profile.host_memory = 1.5e10;
-  profile.nvme_read = profile.nvme_write = 1e9;
-  profile.op_overhead_seconds = 5e-5;
-  return profile;
+/// How fast this machine is, as far as anybody has measured.
+absl::Status ChooseProfile(TrainingRun& run) {
+  STRATA_ASSIGN_OR_RETURN(FoundProfile found,
+                          ProfileForRun(SystemView::OfThisMachine(), *run.device));
+  run.profile = std::move(found.profile);
+  run.profile_source = std::move(found.source);
+  // Advice about budgets counts what CUDA takes of them.
+  run.profile.device_overhead_bytes = run.cuda ? TakenByCuda(*run.cuda) : 0;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<IoBackend> BackendOf(const std::string& name) {
@@ -245,7 +246,8 @@ absl::StatusOr<TrainerOptions> MakeTrainerOptions(TrainingRun& run) {
                   .optimizer = pin(PlacedKind::kOptimizer),
                   .gradients = pin(PlacedKind::kGradients),
                   .activations = pin(PlacedKind::kActivations)};
-  run.profile = options.profile = ProfileOf(*run.device);
+  STRATA_RETURN_IF_ERROR(ChooseProfile(run));
+  options.profile = run.profile;
   if (run.sizes.last_micro_batches != run.sizes.micro_batches) {
     options.partial_steps = {static_cast<int32_t>(run.sizes.last_micro_batches)};
   }

@@ -41,6 +41,7 @@ struct TrainingRun {
   StepSizes sizes;
   int64_t parameters = 0;
   MachineProfile profile;
+  std::string profile_source;  // "measured, FILE" or "a preset, ... because ..."
   std::unique_ptr<CpuDevice> cpu;
   std::unique_ptr<Device> cuda;      // null on the CPU
   Device* device = nullptr;          // the one that computes
