@@ -33,7 +33,7 @@ if [ "$quick" != --quick ]; then
   done
   if command -v nvcc >/dev/null; then
     cmake --preset cuda -DSTRATA_CUDA_ARCHITECTURES=90 >/dev/null
-    cmake --build --preset cuda --target tiertrain tierinfo cuda_device_test cuda_kernels_test
+    cmake --build --preset cuda --target tiertrain tierbench tierinfo cuda_device_test cuda_kernels_test
   fi
 fi
 

@@ -1,0 +1,152 @@
+#include "tools/tierbench/bench_command.h"
+
+#include <absl/strings/str_cat.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "runtime/base/size.h"
+#include "runtime/base/status.h"
+
+namespace strata {
+namespace {
+
+absl::Status Refuse(absl::string_view what, absl::string_view mend) {
+  return WithMend(absl::InvalidArgumentError(what), mend);
+}
+
+/// A path that is there and is no directory is a mistake of the command line.
+absl::Status CheckDirectories(const std::vector<std::string>& directories) {
+  for (const std::string& directory : directories) {
+    struct stat found;
+    const bool is_there = stat(directory.c_str(), &found) == 0;
+    if (!directory.empty() && (!is_there || S_ISDIR(found.st_mode))) continue;
+    return Refuse(absl::StrCat("--dir '", directory, "' is not a directory"),
+                  "give it a directory on the drive to measure");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status BenchCommand::Finish() {
+  STRATA_RETURN_IF_ERROR(CheckDirectories(directories));
+  if (op && path && *path != "nvme-host") {
+    return Refuse(absl::StrCat("--op ", *op, " is of a drive, and --path is ", *path),
+                  "leave one of them out");
+  }
+  if (save_profile && !measures_all()) {
+    return Refuse("--save_profile with --op or --path: a profile needs everything",
+                  "leave --op and --path out");
+  }
+  disk.directories = directories.empty() ? std::vector<std::string>{"."} : directories;
+  if (shard_size) disk.shard_bytes = shard_size->bytes;
+  if (chunk) disk.chunk_bytes = chunk->bytes;
+  if (inflight) disk.window_bytes = inflight->bytes;
+  if (chunk && !inflight) {
+    disk.window_bytes = std::max(disk.window_bytes, 4 * disk.chunk_bytes);
+  }
+  if (total) {
+    disk.total_bytes = total->bytes;
+    disk.fill_seconds_max = 0;
+  } else {
+    const auto drives = static_cast<int64_t>(disk.directories.size());
+    disk.total_bytes =
+        std::max({disk.total_bytes, drives * 2 * disk.shard_bytes,
+                  drives * 4 * std::max(disk.window_bytes, disk.chunk_bytes)});
+  }
+  if (loops) {
+    disk.loops = static_cast<int>(*loops);
+    disk.loop_seconds = 0;
+  }
+  STRATA_ASSIGN_OR_RETURN(disk.backend, ParseIoBackend(io_backend));
+  disk.direct = direct == "on" ? DirectIo::kOn : DirectIo::kOff;
+  disk.pages = pages == "4k"    ? Pages::kSmall
+               : pages == "shm" ? Pages::kShared
+                                : Pages::kHuge;
+  disk.verifies = verify;
+  return CheckDiskSettings(disk);
+}
+
+cli::Flags BenchFlagTable(BenchCommand& c) {
+  cli::Flags flags(
+      "tierbench",
+      "Measures what moves between nvme, host memory and the device, and what "
+      "computes: everything this machine has in under a minute, or one operation in "
+      "detail. Works in a directory of its own and leaves nothing behind. GB is 10^9 "
+      "bytes, GiB 2^30.",
+      {"tierbench --dir /mnt/nvme", "tierbench --dir /mnt/nvme --save_profile",
+       "tierbench --dir /mnt/nvme --op read --shard_size 64MiB --json read.json"});
+  flags.BeginGroup("What to measure");
+  flags.Add(
+      "dir", &c.directories,
+      {.value = "DIR",
+       .help = "directory on the drive to measure; repeat it to use several at once",
+       .absent = "the current directory"});
+  flags.Add("op", &c.op,
+            {.value = "OP",
+             .help = "only this on the drives: read, write, mixed (both at once), or "
+                     "swap (through the nvme tier with its checksums)",
+             .absent = "everything",
+             .choices = {"read", "write", "mixed", "swap"}});
+  flags.Add("path", &c.path,
+            {.value = "PATH",
+             .help = "only this path: nvme-host, host-device, device-host, or both "
+                     "(directions of the link at once)",
+             .absent = "everything",
+             .choices = {"nvme-host", "host-device", "device-host", "both"}});
+  flags.Add("device", &c.device,
+            {.value = "D",
+             .help = "what computes: a card, the CPU, or a card if there is one",
+             .choices = {"auto", "cpu", "cuda"}});
+  flags.BeginGroup("How");
+  flags.Add("shard_size", &c.shard_size,
+            {.value = "SIZE",
+             .help = "bytes whose latency is taken together, as training moves them",
+             .absent = "32MiB"});
+  flags.Add("total", &c.total,
+            {.value = "SIZE",
+             .help = "data on all drives together, written first",
+             .absent = "1GiB, less if that takes over 5 s"});
+  flags.Add("chunk", &c.chunk,
+            {.value = "SIZE", .help = "one request of the kernel", .absent = "2MiB"});
+  flags.Add("inflight", &c.inflight,
+            {.value = "SIZE",
+             .help = "requested at once from each drive",
+             .absent = "16MiB"});
+  flags.Add(
+      "io_backend", &c.io_backend,
+      {.value = "NAME",
+       .help = "auto, io_uring, libaio or threads; a named one that does not work "
+               "is an error",
+       .choices = {"auto", "io_uring", "libaio", "threads"}});
+  flags.Add("direct", &c.direct,
+            {.value = "on|off",
+             .help = "past the page cache, or through it",
+             .choices = {"on", "off"}});
+  flags.Add("pages", &c.pages,
+            {.value = "KIND",
+             .help = "memory: huge pages, 4k pages, or shm (/dev/shm)",
+             .choices = {"auto", "huge", "4k", "shm"}});
+  flags.Add("loops", &c.loops,
+            {.value = "N",
+             .help = "passes over the data; the median of them is shown",
+             .absent = "5 of half a second",
+             .least = 1,
+             .most = 10000});
+  flags.Add("verify", &c.verify,
+            {.help = "checksum what is written and compare what is read"});
+  flags.BeginGroup("Output");
+  flags.Add(
+      "json", &c.json,
+      {.value = "F",
+       .help = "also write everything as JSON (schema tierbench/1); - prints it in "
+               "place of the table"});
+  flags.Add(
+      "save_profile", &c.save_profile,
+      {.help = "store the machine profile that tierplan and tiertrain read: "
+               "~/.config/strata/profile.json, or the file STRATA_PROFILE names"});
+  return flags;
+}
+
+}  // namespace strata

@@ -1,0 +1,159 @@
+#include "tools/tierbench/bench_suite.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "runtime/base/status.h"
+#include "runtime/device/cpu_device.h"
+#include "runtime/device/cuda_device.h"
+#include "tools/machine/find_profile.h"
+#include "tools/tierbench/bench_facts.h"
+#include "tools/tierbench/copy_bench.h"
+#include "tools/tierbench/host_bench.h"
+#include "tools/tierbench/kernel_bench.h"
+#include "tools/tierbench/store_bench.h"
+
+namespace strata {
+namespace {
+
+constexpr int64_t kCopyBytes = 64 * kMiB;
+
+absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& wanted) {
+  if (wanted != "cpu") {
+    absl::StatusOr<std::unique_ptr<Device>> cuda = CreateCudaDevice(0);
+    if (cuda.ok() || wanted == "cuda") return cuda;
+  }
+  constexpr int64_t kUnlimited = int64_t{1} << 60;
+  return CreateCpuDevice({.device_bytes = kUnlimited, .pinned_host_bytes = kUnlimited});
+}
+
+}  // namespace
+
+BenchSuite::BenchSuite(const BenchCommand& command, const Stop& stop,
+                       std::function<void(const Phase&)> show)
+    : command_(command), stop_(stop), show_(std::move(show)) {
+  if (command.loops) {
+    budget_ = {.loops = static_cast<int>(*command.loops), .loop_seconds = 0.05};
+  }
+}
+
+absl::Status BenchSuite::Prepare() {
+  const SystemView system = SystemView::OfThisMachine();
+  threads_ = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  report_.command_line = command_.typed;
+  AddHostFacts(system, report_);
+  STRATA_ASSIGN_OR_RETURN(device_, OpenDevice(command_.device));
+  facts_.machine = MachineName(system);
+  facts_.device = std::string(device_->name());
+  if (device_->kind() == DeviceKind::kCuda) {
+    report_.gpus.push_back({{"index", 0}, {"name", facts_.device}});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BenchSuite::Run() {
+  STRATA_RETURN_IF_ERROR(RunDisk());
+  if (Wants("swap")) STRATA_RETURN_IF_ERROR(RunStore());
+  if (command_.measures_all()) STRATA_RETURN_IF_ERROR(RunHost());
+  STRATA_RETURN_IF_ERROR(RunLinks());
+  if (!command_.measures_all()) return absl::OkStatus();
+  STRATA_RETURN_IF_ERROR(RunCompute());
+  STRATA_ASSIGN_OR_RETURN(const MachineProfile profile, MakeProfile(report_, facts_));
+  report_.plan = PlanJson(profile);
+  return absl::OkStatus();
+}
+
+bool BenchSuite::Wants(const char* op) const {
+  if (command_.op) return *command_.op == op;
+  return WantsPath("nvme-host");
+}
+
+bool BenchSuite::WantsPath(const char* path) const {
+  if (command_.path) return *command_.path == path;
+  return !command_.op;
+}
+
+void BenchSuite::Add(Phase phase) {
+  report_.phases.push_back(std::move(phase));
+  show_(report_.phases.back());
+}
+
+absl::Status BenchSuite::RunDisk() {
+  if (!Wants("read") && !Wants("write") && !Wants("mixed")) return absl::OkStatus();
+  STRATA_ASSIGN_OR_RETURN(const std::unique_ptr<DiskBench> bench,
+                          DiskBench::Create(command_.disk, stop_));
+  AddDiskFacts(SystemView::OfThisMachine(), *bench, report_);
+  for (const auto& [name, op] :
+       {std::pair("read", DiskOp::kRead), std::pair("write", DiskOp::kWrite),
+        std::pair("mixed", DiskOp::kMixed)}) {
+    if (!Wants(name)) continue;
+    STRATA_ASSIGN_OR_RETURN(Phase phase, bench->Measure(op, stop_));
+    Add(std::move(phase));
+  }
+  AddDiskChecks(*bench, report_);
+  return absl::OkStatus();
+}
+
+absl::Status BenchSuite::RunStore() {
+  STRATA_ASSIGN_OR_RETURN(const std::unique_ptr<StoreBench> bench,
+                          StoreBench::Create(command_.disk, stop_));
+  for (const DiskOp op : {DiskOp::kRead, DiskOp::kWrite, DiskOp::kMixed}) {
+    if (op != DiskOp::kMixed && !command_.measures_all()) continue;
+    STRATA_ASSIGN_OR_RETURN(Phase phase, bench->Measure(op, stop_));
+    Add(std::move(phase));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BenchSuite::RunHost() {
+  STRATA_ASSIGN_OR_RETURN(Phase copy, MeasureHostCopy(budget_, stop_));
+  Add(std::move(copy));
+  STRATA_ASSIGN_OR_RETURN(Phase memory, MeasureHostMemory(threads_, budget_, stop_));
+  Add(std::move(memory));
+  STRATA_ASSIGN_OR_RETURN(const std::unique_ptr<Device> cpu, OpenDevice("cpu"));
+  STRATA_ASSIGN_OR_RETURN(const std::unique_ptr<KernelBench> kernels,
+                          KernelBench::Create(*cpu, threads_));
+  STRATA_ASSIGN_OR_RETURN(
+      Phase update, kernels->MeasureUpdate(KernelShapes::ForCpu(), budget_, stop_));
+  Add(std::move(update));
+  return absl::OkStatus();
+}
+
+absl::Status BenchSuite::RunLinks() {
+  for (const auto& [name, path] : {std::pair("host-device", LinkPath::kHostToDevice),
+                                   std::pair("device-host", LinkPath::kDeviceToHost),
+                                   std::pair("both", LinkPath::kBoth)}) {
+    if (!WantsPath(name)) continue;
+    STRATA_ASSIGN_OR_RETURN(Phase phase,
+                            MeasureLink(*device_, path, kCopyBytes, budget_, stop_));
+    if (device_->kind() == DeviceKind::kCpu) {
+      phase.label += " (the CPU as device)";
+    }
+    Add(std::move(phase));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BenchSuite::RunCompute() {
+  STRATA_ASSIGN_OR_RETURN(const std::unique_ptr<KernelBench> kernels,
+                          KernelBench::Create(*device_, threads_));
+  const bool is_cpu = device_->kind() == DeviceKind::kCpu;
+  const KernelShapes shapes = is_cpu ? KernelShapes::ForCpu() : KernelShapes::ForCuda();
+  if (!is_cpu) {
+    STRATA_ASSIGN_OR_RETURN(Phase update,
+                            kernels->MeasureUpdate(shapes, budget_, stop_));
+    Add(std::move(update));
+  }
+  STRATA_ASSIGN_OR_RETURN(std::vector<Phase> matmuls,
+                          kernels->MeasureMatmuls(shapes, budget_, stop_));
+  for (Phase& phase : matmuls) Add(std::move(phase));
+  STRATA_ASSIGN_OR_RETURN(std::vector<Phase> attention,
+                          kernels->MeasureAttention(shapes, budget_, stop_));
+  for (Phase& phase : attention) Add(std::move(phase));
+  STRATA_ASSIGN_OR_RETURN(facts_.op_overhead_seconds, kernels->MeasureOverhead(stop_));
+  facts_.device_overhead_bytes = device_->overhead_bytes();
+  return absl::OkStatus();
+}
+
+}  // namespace strata
