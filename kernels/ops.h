@@ -15,6 +15,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "runtime/base/types.h"
 #include "runtime/device/device.h"
@@ -235,6 +237,14 @@ struct AdamW {
   int64_t first_element;
 };
 
+/// One entry of the numerics profile (docs/numerics.md): "cpu.threads" is "8".
+struct NumericsEntry {
+  std::string name, value;
+  bool decides_bits = true;  // false: told to people, and free to change
+
+  bool operator==(const NumericsEntry&) const = default;
+};
+
 /// One instance per device and trainer; it holds library handles and primitive caches.
 /// Not thread-safe per stream: calls of one stream come from one thread; the CPU form
 /// may be called from two streams (compute and cpu lane) at once. InvalidArgument if a
@@ -243,6 +253,9 @@ class Kernels {
  public:
   virtual ~Kernels() = default;
   virtual int64_t matmul_workspace_bytes() const = 0;
+  /// What decides the bits of these operations on elements of `dtype` beside their
+  /// arguments: libraries, algorithms, processor.
+  virtual std::vector<NumericsEntry> Numerics(DType dtype) const = 0;
 
   virtual absl::Status Run(Stream& stream, const Matmul& op) = 0;
   virtual absl::Status Run(Stream& stream, const EmbeddingForward& op) = 0;

@@ -44,11 +44,6 @@ bool IsDerived(absl::string_view name) {
   return absl::EndsWith(name, ".rotary_emb.inv_freq");
 }
 
-bool IsFloat(StoredType type) {
-  return type == StoredType::kF32 || type == StoredType::kF16 ||
-         type == StoredType::kBF16;
-}
-
 absl::StatusOr<bool> SameValues(const TensorSource& a, const TensorSource& b) {
   if (a.info->shape != b.info->shape) return false;
   std::vector<float> left(kCompareElements);

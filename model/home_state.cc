@@ -103,6 +103,34 @@ void Unpack(StateKind kind, DType dtype, std::span<const std::byte> weights,
     values[i] = std::bit_cast<float>(Join(high[i], low[i]));
 }
 
+/// Both homes of a piece in memory.
+struct PieceBytes {
+  std::span<std::byte> weights, state;  // state is empty for a frozen piece
+};
+
+/// Calls visit with each tensor's share of the parts of a piece.
+absl::Status VisitParts(const LayerLayout& layout, const FlatPiece& piece,
+                        const std::vector<Part>& parts, const PieceBytes& bytes,
+                        const PartsVisitor& visit) {
+  std::vector<std::span<std::byte>> shares;
+  return ForEachTensor(
+      layout, piece,
+      [&](const TensorPlacement& tensor, int64_t first, int64_t offset, int64_t count) {
+        shares.clear();
+        int64_t begin = 0;  // of the part in the state
+        for (const Part& part : parts) {
+          const bool is_weight = shares.empty();
+          if (!is_weight && bytes.state.empty()) break;
+          const int64_t unit = SizeOf(part.type);
+          shares.push_back((is_weight ? bytes.weights : bytes.state)
+                               .subspan(static_cast<size_t>(begin + offset * unit),
+                                        static_cast<size_t>(count * unit)));
+          if (!is_weight) begin += piece.elements() * unit;
+        }
+        return visit(tensor.spec, first, shares);
+      });
+}
+
 }  // namespace
 
 absl::Status WriteInitialState(const ModelShape& model,
@@ -190,6 +218,52 @@ absl::Status ReadHomeState(const ModelShape& model,
                           std::span<const float>(values).subspan(
                               static_cast<size_t>(offset), static_cast<size_t>(count)));
           }));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadHomeParts(const ModelShape& model,
+                           const std::vector<LayerLayout>& layouts, const PlanSet& set,
+                           const PartsVisitor& visit, Executor& executor) {
+  const std::vector<Part> parts = PartsOf(model.dtype);
+  std::vector<std::byte> weight_buffer, state_buffer;
+  for (size_t l = 0; l < layouts.size(); ++l) {
+    const LayerPlacement& placement = set.layout.layers[l];
+    for (const FlatPiece& piece : PiecesOf(layouts[l], placement)) {
+      const Extent home = WeightExtent(placement, piece, set.trace.format.weight);
+      PieceBytes bytes{.weights = Bytes(weight_buffer, home.size_bytes)};
+      STRATA_RETURN_IF_ERROR(executor.ReadHome(home, bytes.weights));
+      if (piece.slice != nullptr) {
+        bytes.state = Bytes(state_buffer, piece.slice->state.size_bytes);
+        STRATA_RETURN_IF_ERROR(executor.ReadHome(piece.slice->state, bytes.state));
+      }
+      STRATA_RETURN_IF_ERROR(VisitParts(layouts[l], piece, parts, bytes, visit));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteHomeParts(const ModelShape& model,
+                            const std::vector<LayerLayout>& layouts, const PlanSet& set,
+                            const PartsVisitor& fill, Executor& executor) {
+  const std::vector<Part> parts = PartsOf(model.dtype);
+  std::vector<std::byte> weight_buffer, state_buffer;
+  for (size_t l = 0; l < layouts.size(); ++l) {
+    const LayerPlacement& placement = set.layout.layers[l];
+    for (const FlatPiece& piece : PiecesOf(layouts[l], placement)) {
+      const Extent home = WeightExtent(placement, piece, set.trace.format.weight);
+      const PieceBytes bytes{
+          .weights = Bytes(weight_buffer, home.size_bytes),
+          .state = Bytes(state_buffer,
+                         piece.slice == nullptr ? 0 : piece.slice->state.size_bytes)};
+      std::fill(bytes.weights.begin(), bytes.weights.end(), std::byte{0});
+      std::fill(bytes.state.begin(), bytes.state.end(), std::byte{0});
+      STRATA_RETURN_IF_ERROR(VisitParts(layouts[l], piece, parts, bytes, fill));
+      STRATA_RETURN_IF_ERROR(executor.WriteHome(home, bytes.weights));
+      if (piece.slice != nullptr) {
+        STRATA_RETURN_IF_ERROR(executor.WriteHome(piece.slice->state, bytes.state));
+      }
     }
   }
   return absl::OkStatus();

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "model/parts.h"
 #include "model/trainer.h"
 
 namespace strata {
@@ -28,5 +29,18 @@ absl::Status ReadHomeState(const ModelShape& model,
                            const std::vector<LayerLayout>& layouts, const PlanSet& set,
                            StateKind kind, const TensorWriter& writer,
                            Executor& executor);
+
+/// Shows every part of every tensor as it rests, a slice at a time and each home once,
+/// in the order of layers and of the tensors in their layouts. REQUIRES: settled and
+/// drained.
+absl::Status ReadHomeParts(const ModelShape& model,
+                           const std::vector<LayerLayout>& layouts, const PlanSet& set,
+                           const PartsVisitor& visit, Executor& executor);
+
+/// Writes every home from parts that `fill` fills; padding is zero. In the same order.
+/// REQUIRES: drained.
+absl::Status WriteHomeParts(const ModelShape& model,
+                            const std::vector<LayerLayout>& layouts, const PlanSet& set,
+                            const PartsVisitor& fill, Executor& executor);
 
 }  // namespace strata

@@ -101,6 +101,10 @@ class Layer {
   virtual int64_t ConstantBytes(const MicroBatchShape&) const { return 0; }
   virtual void WriteConstants(const MicroBatchShape&, std::byte* /*target*/) const {}
 
+  /// What this layer chose that decides bits, beside its configuration, for the
+  /// numerics profile: "logits of 64 rows at once". Empty if nothing.
+  virtual std::string Numerics(const MicroBatchShape&) const { return ""; }
+
   /// The last layer's Forward computes only the loss (evaluation); in training only its
   /// Backward is called, which computes loss and gradient together.
   virtual absl::Status Forward(const LayerContext& context) const = 0;

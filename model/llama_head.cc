@@ -1,3 +1,5 @@
+#include <absl/strings/str_cat.h>
+
 #include <algorithm>
 
 #include "model/llama.h"
@@ -39,6 +41,11 @@ class Head final : public Layer {
             .backward_workspace_bytes = scratch,
             .forward_flops = products,
             .backward_flops = 3 * products};
+  }
+
+  std::string Numerics(const MicroBatchShape& shape) const override {
+    return absl::StrCat("logits of ", ChunkRows(shape.tokens(), config_.vocab),
+                        " rows at once");
   }
 
   absl::Status Forward(const LayerContext& context) const override {

@@ -22,9 +22,9 @@ namespace {
 
 constexpr int64_t kPrefixBytes = 8;                   // the header's size
 constexpr int64_t kHeaderSizeMaxBytes = 100'000'000;  // as in the reference reader
-constexpr std::array<StoredType, 5> kStoredTypes = {StoredType::kF32, StoredType::kF16,
-                                                    StoredType::kBF16, StoredType::kI32,
-                                                    StoredType::kI64};
+constexpr std::array<StoredType, 6> kStoredTypes = {
+    StoredType::kF32, StoredType::kF16, StoredType::kBF16,
+    StoredType::kI16, StoredType::kI32, StoredType::kI64};
 
 std::optional<StoredType> ParseStoredType(absl::string_view text) {
   for (StoredType type : kStoredTypes) {
@@ -59,7 +59,7 @@ absl::StatusOr<TensorInfo> ParseTensor(const JsonMember& member) {
   if (!type) {
     return absl::InvalidArgumentError(
         absl::StrCat("dtype ", type_text->Describe(),
-                     " is not supported; F32, F16, BF16, I32 and I64 are"));
+                     " is not supported; F32, F16, BF16, I16, I32 and I64 are"));
   }
   TensorInfo tensor{.name = member.name, .type = *type};
   STRATA_ASSIGN_OR_RETURN(tensor.shape,
@@ -133,6 +133,7 @@ int64_t SizeOf(StoredType type) {
   switch (type) {
     case StoredType::kF16:
     case StoredType::kBF16:
+    case StoredType::kI16:
       return 2;
     case StoredType::kI64:
       return 8;
@@ -144,8 +145,8 @@ int64_t SizeOf(StoredType type) {
 }
 
 const char* Name(StoredType type) {
-  static constexpr std::array<const char*, 5> kNames = {"F32", "F16", "BF16", "I32",
-                                                        "I64"};
+  static constexpr std::array<const char*, 6> kNames = {"F32", "F16", "BF16",
+                                                        "I16", "I32", "I64"};
   return kNames[static_cast<size_t>(type)];
 }
 
@@ -153,6 +154,11 @@ StoredType StoredTypeOf(DType dtype) {
   return dtype == DType::kF32    ? StoredType::kF32
          : dtype == DType::kBF16 ? StoredType::kBF16
                                  : StoredType::kF16;
+}
+
+bool IsFloat(StoredType type) {
+  return type == StoredType::kF32 || type == StoredType::kF16 ||
+         type == StoredType::kBF16;
 }
 
 std::optional<int64_t> BytesOf(StoredType type, std::span<const int64_t> shape) {

@@ -22,11 +22,12 @@
 namespace strata {
 
 /// Element types that we read and write; a file with any other is refused.
-enum class StoredType : uint8_t { kF32, kF16, kBF16, kI32, kI64 };
+enum class StoredType : uint8_t { kF32, kF16, kBF16, kI16, kI32, kI64 };
 
 int64_t SizeOf(StoredType type);    // bytes
 const char* Name(StoredType type);  // "F32", as in a header
 StoredType StoredTypeOf(DType dtype);
+bool IsFloat(StoredType type);
 
 /// Bytes of a tensor, or nothing if they do not fit 63 bits. Extents are not negative.
 std::optional<int64_t> BytesOf(StoredType type, std::span<const int64_t> shape);

@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/base/crc32c.h"
 #include "runtime/base/status.h"
 
 namespace strata {
@@ -98,8 +99,19 @@ absl::Status SafetensorsWriter::WriteHeader(
   const int64_t data_start = kPrefixBytes + static_cast<int64_t>(header.size());
   for (auto& [name, slot] : slots_) slot.info.offset_bytes += data_start;
   file_size_bytes_ = data_start + end;
+  STRATA_RETURN_IF_ERROR(Reserve());
   const std::string head = prefix + header;
   return WriteAt(0, std::as_bytes(std::span(head)), "header");
+}
+
+absl::Status SafetensorsWriter::Reserve() {
+  while (fallocate(descriptor_, 0, 0, file_size_bytes_) != 0) {
+    if (errno == EINTR) continue;
+    if (errno == EOPNOTSUPP || errno == ENOSYS) return absl::OkStatus();
+    return IoError(errno, absl::StrCat("reserve ", file_size_bytes_, " bytes for ",
+                                       temporary_path_));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status SafetensorsWriter::WriteAt(int64_t offset_bytes,
@@ -117,7 +129,16 @@ absl::Status SafetensorsWriter::WriteAt(int64_t offset_bytes,
     }
     done += static_cast<size_t>(count);
   }
+  if (offset_bytes == checksum_end_bytes_) {
+    checksum_ = Crc32c(checksum_, bytes);
+    checksum_end_bytes_ += static_cast<int64_t>(bytes.size());
+  }
   return absl::OkStatus();
+}
+
+uint32_t SafetensorsWriter::checksum() const {
+  STRATA_CHECK(checksum_end_bytes_ == file_size_bytes_);
+  return checksum_;
 }
 
 absl::Status SafetensorsWriter::Append(absl::string_view name,

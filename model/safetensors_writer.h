@@ -31,7 +31,8 @@ struct StoredTensorSpec {
 class SafetensorsWriter {
  public:
   /// Lays the tensors out (larger elements first, so that each is aligned; otherwise in
-  /// the order given) and writes the header.
+  /// the order given), takes the room of the whole file from the filesystem, and writes
+  /// the header. ResourceExhausted if there is not so much room.
   static absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Create(
       absl::string_view path, std::span<const StoredTensorSpec> specs,
       const std::map<std::string, std::string>& metadata);
@@ -49,6 +50,9 @@ class SafetensorsWriter {
   absl::Status Finish();
 
   int64_t file_size_bytes() const { return file_size_bytes_; }
+  /// CRC32C of the whole file. REQUIRES: it is complete, and its pieces came in the
+  /// order of the file.
+  uint32_t checksum() const;
 
  private:
   struct Slot {
@@ -58,6 +62,7 @@ class SafetensorsWriter {
   explicit SafetensorsWriter(absl::string_view path);
   absl::Status WriteHeader(std::span<const StoredTensorSpec> specs,
                            const std::map<std::string, std::string>& metadata);
+  absl::Status Reserve();
   absl::Status WriteAt(int64_t offset_bytes, std::span<const std::byte> bytes,
                        absl::string_view what);
 
@@ -65,6 +70,8 @@ class SafetensorsWriter {
   std::string temporary_path_;
   int descriptor_ = -1;
   int64_t file_size_bytes_ = 0;
+  uint32_t checksum_ = 0;
+  int64_t checksum_end_bytes_ = 0;  // what checksum_ covers, from the file's start
   std::map<std::string, Slot> slots_;
 };
 

@@ -10,7 +10,7 @@ namespace strata {
 
 void FloatsFromStored(StoredType type, std::span<const std::byte> bytes,
                       std::span<float> floats) {
-  STRATA_CHECK(type != StoredType::kI32 && type != StoredType::kI64);
+  STRATA_CHECK(IsFloat(type));
   STRATA_CHECK(bytes.size() == floats.size() * static_cast<size_t>(SizeOf(type)));
   if (floats.empty()) return;
   if (type == StoredType::kF32) {
@@ -26,7 +26,7 @@ void FloatsFromStored(StoredType type, std::span<const std::byte> bytes,
 
 void StoredFromFloats(StoredType type, std::span<const float> floats,
                       std::span<std::byte> bytes) {
-  STRATA_CHECK(type != StoredType::kI32 && type != StoredType::kI64);
+  STRATA_CHECK(IsFloat(type));
   STRATA_CHECK(bytes.size() == floats.size() * static_cast<size_t>(SizeOf(type)));
   if (floats.empty()) return;
   if (type == StoredType::kF32) {

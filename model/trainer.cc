@@ -26,6 +26,8 @@ class TrainerImpl final : public Trainer {
 
   absl::Status Init();
   absl::Status LoadWeights(const TensorReader& reader) override;
+  absl::Status Restore(const TrainerProgress& progress,
+                       const PartsVisitor& fill) override;
   absl::StatusOr<StepResult> Step(std::span<const MicroBatch> micro_batches,
                                   double learning_rate) override;
   absl::StatusOr<double> Evaluate(std::span<const MicroBatch> micro_batches,
@@ -33,6 +35,11 @@ class TrainerImpl final : public Trainer {
   absl::Status Settle() override;
   absl::Status ReadWeights(const TensorWriter& writer) override;
   absl::Status ReadState(StateKind kind, const TensorWriter& writer) override;
+  absl::Status ReadParts(const PartsVisitor& visit) override;
+  TrainerProgress progress() const override {
+    return {applied_steps_, static_cast<uint16_t>(recent_clips_.to_ulong())};
+  }
+  const NumericsProfile& numerics() const override { return numerics_; }
   int64_t applied_steps() const override { return applied_steps_; }
   const ModelShape& model() const override { return model_; }
   const PlannedStep& plan() const override { return plan_; }
@@ -57,6 +64,7 @@ class TrainerImpl final : public Trainer {
   ModelShape model_;
   TrainerOptions options_;
   std::vector<LayerLayout> layouts_;
+  NumericsProfile numerics_;
   PlannedStep plan_;
   std::unique_ptr<Kernels> device_kernels_, cpu_kernels_;
   std::unique_ptr<StepRunner> runner_;
@@ -79,6 +87,11 @@ absl::Status TrainerImpl::Init() {
                           CreateKernels(options_.device->kind(), options_.kernels));
   STRATA_ASSIGN_OR_RETURN(cpu_kernels_,
                           CreateKernels(DeviceKind::kCpu, options_.kernels));
+  numerics_ = NumericsOf(model_, *device_kernels_);
+  if (options_.required_numerics) {
+    STRATA_RETURN_IF_ERROR(CheckNumerics(*options_.required_numerics, numerics_,
+                                         options_.required_numerics_name));
+  }
   STRATA_ASSIGN_OR_RETURN(
       plan_, PlanTraining(model_, options_, device_kernels_->matmul_workspace_bytes()));
   STRATA_RETURN_IF_ERROR(VerifyPlanSet(plan_.set, options_.budgets));
@@ -134,6 +147,14 @@ absl::Status TrainerImpl::InitHomes() {
 absl::Status TrainerImpl::LoadWeights(const TensorReader& reader) {
   STRATA_CHECK(runs_ == 0);
   return WriteInitialState(model_, layouts_, plan_.set, reader, *executor_);
+}
+
+absl::Status TrainerImpl::Restore(const TrainerProgress& progress,
+                                  const PartsVisitor& fill) {
+  STRATA_CHECK(runs_ == 0);
+  applied_steps_ = progress.applied_steps;
+  recent_clips_ = progress.recent_clips;
+  return WriteHomeParts(model_, layouts_, plan_.set, fill, *executor_);
 }
 
 void TrainerImpl::WriteInputs(int32_t slot, const MicroBatch& batch) {
@@ -343,6 +364,11 @@ absl::Status TrainerImpl::ReadWeights(const TensorWriter& writer) {
 absl::Status TrainerImpl::ReadState(StateKind kind, const TensorWriter& writer) {
   STRATA_RETURN_IF_ERROR(Settle());
   return ReadHomeState(model_, layouts_, plan_.set, kind, writer, *executor_);
+}
+
+absl::Status TrainerImpl::ReadParts(const PartsVisitor& visit) {
+  STRATA_RETURN_IF_ERROR(Settle());
+  return ReadHomeParts(model_, layouts_, plan_.set, visit, *executor_);
 }
 
 }  // namespace

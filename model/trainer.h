@@ -7,6 +7,8 @@
 ///   while (...) (*trainer)->Step(micro_batches, learning_rate);
 ///   (*trainer)->ReadWeights(writer);           // settled weights, tensor by tensor
 ///
+/// checkpoint_folder.h saves a trainer and resumes it.
+///
 /// Create plans and verifies before anything is allocated; what does not fit is refused
 /// with numbers. Steps are exact: the same bits as an update after a full barrier,
 /// wherever the bytes rest and whenever the optimizer really runs.
@@ -18,12 +20,16 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "model/layer.h"
 #include "model/model_trace.h"
+#include "model/numerics.h"
 #include "model/optimizer.h"
+#include "model/parts.h"
 #include "model/step_runner.h"
 #include "runtime/device/device.h"
 #include "runtime/plan/executor.h"
@@ -53,6 +59,9 @@ struct TrainerOptions {
   Device* host_device = nullptr;  // a CpuDevice for the cpu lane; may be `device`
   /// Makes the nvme tier once its size is known. Needed only where the plan uses one.
   std::function<absl::StatusOr<std::unique_ptr<Store>>(const StoreNeeds&)> make_store;
+  /// The profile that the run is held to, and where it comes from, for the message.
+  std::optional<NumericsProfile> required_numerics;
+  std::string required_numerics_name;
   Clock* clock = &Clock::Real();
   int32_t timeline_steps = 4;
 };
@@ -85,17 +94,32 @@ using TensorWriter = std::function<absl::Status(const TensorSpec& tensor, int64_
 /// One kind of state of a tensor, for tests and checkpoints: fp32 master and moments.
 enum class StateKind : uint8_t { kMaster, kMoment1, kMoment2 };
 
+/// What a settled trainer knows beside its tensors.
+struct TrainerProgress {
+  int64_t applied_steps = 0;  // Adam's t
+  /// Bit i: whether the step i applied steps before was clipped. It decides whether
+  /// updates lag, and no bit of a result.
+  uint16_t recent_clips = 0;
+
+  bool operator==(const TrainerProgress&) const = default;
+};
+
 /// Not thread-safe. After an error every call returns it.
 class Trainer {
  public:
   /// ResourceExhausted if no plan fits the budgets; FailedPrecondition if the plan
-  /// needs nvme and there is no make_store.
+  /// needs nvme and there is no make_store, or if the numerics are not those required.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(ModelShape model,
                                                          TrainerOptions options);
   virtual ~Trainer() = default;
 
   /// Sets weights, and moments to zero. Before the first step.
   virtual absl::Status LoadWeights(const TensorReader& reader) = 0;
+
+  /// Puts a saved trainer's state into this new one: `fill` fills every part of every
+  /// tensor. Before the first step.
+  virtual absl::Status Restore(const TrainerProgress& progress,
+                               const PartsVisitor& fill) = 0;
 
   /// One optimizer step over 1 to ModelShape::micro_batches micro-batches (a number
   /// that was announced).
@@ -115,6 +139,13 @@ class Trainer {
   virtual absl::Status ReadWeights(const TensorWriter& writer) = 0;
   virtual absl::Status ReadState(StateKind kind, const TensorWriter& writer) = 0;
 
+  /// Settles, then shows every part of every tensor as it rests, in the order of layers
+  /// and of tensors in a layer's layout, each home once.
+  virtual absl::Status ReadParts(const PartsVisitor& visit) = 0;
+
+  /// REQUIRES: nothing failed; of the last step, also before it is settled.
+  virtual TrainerProgress progress() const = 0;
+  virtual const NumericsProfile& numerics() const = 0;
   /// Optimizer steps that were applied (not skipped).
   virtual int64_t applied_steps() const = 0;
   virtual const ModelShape& model() const = 0;

@@ -16,6 +16,7 @@ class CpuKernels final : public Kernels {
   static absl::StatusOr<std::unique_ptr<Kernels>> Create(const KernelOptions& options);
 
   int64_t matmul_workspace_bytes() const override { return matmul_->workspace_bytes(); }
+  std::vector<NumericsEntry> Numerics(DType dtype) const override;
 
   absl::Status Run(Stream& stream, const Matmul& op) override;
   absl::Status Run(Stream& stream, const EmbeddingForward& op) override;

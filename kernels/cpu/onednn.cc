@@ -1,6 +1,9 @@
 #include "kernels/cpu/onednn.h"
 
+#include <absl/strings/str_cat.h>
 #include <dnnl.h>
+
+#include <array>
 
 #include "runtime/base/status.h"
 
@@ -12,6 +15,29 @@ void omp_set_num_threads(int);
 }
 
 namespace strata {
+
+std::string OneDnnDescription() {
+  struct Isa {
+    dnnl_cpu_isa_t isa;
+    const char* name;
+  };
+  // Each contains the bits of those before it.
+  constexpr std::array kIsas = {Isa{dnnl_cpu_isa_sse41, "sse41"},
+                                Isa{dnnl_cpu_isa_avx, "avx"},
+                                Isa{dnnl_cpu_isa_avx2, "avx2"},
+                                Isa{dnnl_cpu_isa_avx512_core, "avx512_core"},
+                                Isa{dnnl_cpu_isa_avx512_core_vnni, "avx512_core_vnni"},
+                                Isa{dnnl_cpu_isa_avx512_core_bf16, "avx512_core_bf16"},
+                                Isa{dnnl_cpu_isa_avx512_core_amx, "avx512_core_amx"}};
+  const dnnl_cpu_isa_t effective = dnnl_get_effective_cpu_isa();
+  const char* name = "any x86-64";
+  for (const Isa& isa : kIsas) {
+    if ((effective & isa.isa) == isa.isa) name = isa.name;
+  }
+  const dnnl_version_t& version = *dnnl_version();
+  return absl::StrCat(version.major, ".", version.minor, ".", version.patch, " for ",
+                      name);
+}
 
 OneThread::OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
 OneThread::~OneThread() { omp_set_num_threads(before_); }

@@ -4,8 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace strata {
+
+/// "2.6.3 for avx512_core_bf16": the version, and the instructions that it uses here
+/// (DNNL_MAX_CPU_ISA limits them).
+std::string OneDnnDescription();
 
 /// While one lives, oneDNN computes in the calling thread alone.
 class OneThread {

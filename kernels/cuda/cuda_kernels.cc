@@ -1,7 +1,9 @@
 #include "kernels/cuda/cuda_kernels.h"
 
 #include <absl/strings/str_cat.h>
+#include <cublasLt.h>
 #include <cuda_runtime_api.h>
+#include <gnu/libc-version.h>
 
 #include <utility>
 
@@ -24,6 +26,7 @@ class CudaKernels final : public Kernels {
   int64_t matmul_workspace_bytes() const override {
     return CublasMatmul::kWorkspaceBytes;
   }
+  std::vector<NumericsEntry> Numerics(DType dtype) const override;
 
   absl::Status Run(Stream& stream, const Matmul& op) override {
     return matmul_->Run(Native(stream), op);
@@ -82,6 +85,27 @@ class CudaKernels final : public Kernels {
 
   const std::unique_ptr<CublasMatmul> matmul_;
 };
+
+/// Counts changes of our own kernels that change bits.
+constexpr int kRevision = 1;
+
+std::vector<NumericsEntry> CudaKernels::Numerics(DType /*dtype*/) const {
+  int device = 0, driver = 0;
+  cudaDeviceProp card{};
+  const bool found = cudaGetDevice(&device) == cudaSuccess &&
+                     cudaGetDeviceProperties(&card, device) == cudaSuccess;
+  cudaDriverGetVersion(&driver);
+  return {
+      {"cuda.card", found ? card.name : "unknown"},
+      {"cuda.matmul", absl::StrCat("cuBLASLt ", cublasLtGetVersion(),
+                                   ", first deterministic suggestion within ",
+                                   CublasMatmul::kWorkspaceBytes, " bytes")},
+      {"cuda.kernels", absl::StrCat("revision ", kRevision)},
+      {"cuda.driver", absl::StrCat(driver), /*decides_bits=*/false},
+      // Tables of the layers are made on the host.
+      {"cpu.libm", absl::StrCat("glibc ", gnu_get_libc_version())},
+  };
+}
 
 }  // namespace
 

@@ -29,6 +29,9 @@ class PoisonedHead final : public Layer {
   void WriteConstants(const MicroBatchShape& shape, std::byte* target) const override {
     head_->WriteConstants(shape, target);
   }
+  std::string Numerics(const MicroBatchShape& shape) const override {
+    return head_->Numerics(shape);
+  }
   absl::Status Forward(const LayerContext& context) const override {
     return head_->Forward(context);
   }
