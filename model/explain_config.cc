@@ -191,7 +191,7 @@ TrainFlags FlagsOf(const RunConfig& config) {
   flags.num_train_epochs = Unless(config.num_train_epochs, defaults.num_train_epochs);
   flags.seed = Unless(config.seed, defaults.seed);
   flags.logging_steps = Unless(config.logging_steps, defaults.logging_steps);
-  flags.save_steps = Unless(config.save_steps, defaults.save_steps);
+  flags.save_steps = config.save_steps;
   flags.save_total_limit = config.save_total_limit;
   flags.eval_steps = config.eval_steps;
   flags.max_seq_length = config.max_seq_length;

@@ -71,14 +71,10 @@ std::vector<StoredTensorSpec> StoredTensors(const ModelShape& model) {
 absl::Status CopyTokenizer(const std::string& source, const std::string& target) {
   for (const char* name : kTokenizerFiles) {
     std::error_code error;
-    const fs::path from = fs::path(source) / name;
+    const fs::path from = fs::path(source) / name, to = fs::path(target) / name;
     if (!fs::exists(from, error)) continue;
-    fs::copy_file(from, fs::path(target) / name, fs::copy_options::overwrite_existing,
-                  error);
-    if (error) {
-      return IoError(error.value(),
-                     absl::StrCat("copy ", from.string(), " to ", target));
-    }
+    STRATA_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(from.string()));
+    STRATA_RETURN_IF_ERROR(WriteTextFile(to.string(), text));
   }
   return absl::OkStatus();
 }
@@ -123,6 +119,16 @@ TensorReader RandomWeights(uint64_t seed) {
   };
 }
 
+absl::Status ExportConfig(const HfConfig& config, DType dtype,
+                          absl::string_view source_directory,
+                          absl::string_view directory) {
+  STRATA_ASSIGN_OR_RETURN(const std::string json, ExportHfConfig(config, dtype));
+  STRATA_RETURN_IF_ERROR(WriteTextFile(absl::StrCat(directory, "/config.json"), json));
+  if (source_directory.empty() || source_directory == directory)
+    return absl::OkStatus();
+  return CopyTokenizer(std::string(source_directory), std::string(directory));
+}
+
 absl::Status ExportModel(Trainer& trainer, const HfConfig& config,
                          absl::string_view source_directory,
                          absl::string_view directory) {
@@ -130,8 +136,6 @@ absl::Status ExportModel(Trainer& trainer, const HfConfig& config,
   std::error_code error;
   fs::create_directories(target, error);
   if (error) return IoError(error.value(), absl::StrCat("create ", target));
-  STRATA_ASSIGN_OR_RETURN(const std::string json,
-                          ExportHfConfig(config, trainer.model().dtype));
   const StoredType type = StoredTypeOf(trainer.model().dtype);
   STRATA_ASSIGN_OR_RETURN(
       const std::unique_ptr<SafetensorsWriter> writer,
@@ -145,10 +149,7 @@ absl::Status ExportModel(Trainer& trainer, const HfConfig& config,
         return writer->Append(tensor.name, bytes);
       }));
   STRATA_RETURN_IF_ERROR(writer->Finish());
-  STRATA_RETURN_IF_ERROR(WriteTextFile(absl::StrCat(target, "/config.json"), json));
-  if (source_directory.empty() || source_directory == directory)
-    return absl::OkStatus();
-  return CopyTokenizer(std::string(source_directory), target);
+  return ExportConfig(config, trainer.model().dtype, source_directory, directory);
 }
 
 }  // namespace strata

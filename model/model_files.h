@@ -21,6 +21,12 @@ TensorReader ReadFrom(const HfCheckpoint& checkpoint);
 /// with standard deviation 0.02. A draw depends on (seed, tensor name, element) only.
 TensorReader RandomWeights(uint64_t seed);
 
+/// Writes config.json for weights of `dtype` into `directory`, which exists, and copies
+/// the tokenizer's files from `source_directory`, all of them durable.
+absl::Status ExportConfig(const HfConfig& config, DType dtype,
+                          absl::string_view source_directory,
+                          absl::string_view directory);
+
 /// Writes config.json and model.safetensors (in the dtype that was trained) into
 /// `directory`, and copies the tokenizer's files from `source_directory` where there
 /// are any. Settles the trainer. Each file is written beside and renamed.

@@ -61,9 +61,9 @@ void ResolveRun(ConfigResolver& resolver) {
   config.seed = resolver.Flag<int64_t>("--seed", flags.seed, 42);
   config.logging_steps =
       resolver.Flag<int64_t>("--logging_steps", flags.logging_steps, 500);
-  config.save_steps = resolver.Flag<int64_t>("--save_steps", flags.save_steps, 500);
   config.shuffle = resolver.Flag<bool>("--shuffle", flags.shuffle, true);
   config.packing = flags.packing;
+  config.save_steps = flags.save_steps;
   config.save_total_limit = flags.save_total_limit;
   config.eval_steps = flags.eval_steps;
   config.max_seq_length = flags.max_seq_length;

@@ -116,7 +116,7 @@ struct RunConfig {
   double num_train_epochs = 3;
   int64_t seed = 42;
   int64_t logging_steps = 500;
-  int64_t save_steps = 500;
+  std::optional<int64_t> save_steps;  // unset: no checkpoints
   std::optional<int64_t> save_total_limit;
   std::optional<int64_t> eval_steps;
   std::optional<int64_t> max_seq_length;

@@ -1,6 +1,7 @@
 /// tiertrain: trains a model through three tiers of memory.
 
 #include <absl/strings/str_cat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <csignal>
@@ -22,7 +23,10 @@ namespace {
 std::atomic<bool> g_interrupted = false;
 static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler may set it
 
-void OnSignal(int) { g_interrupted = true; }
+// The second one does not wait: what is being written has a temporary name.
+void OnSignal(int) {
+  if (g_interrupted.exchange(true)) _exit(cli::kInterrupted);
+}
 
 void PrintWarnings(const TrainingRun& run) {
   for (const ConfigNote& note : run.resolution.report.warnings) {
@@ -45,6 +49,7 @@ absl::Status PrintPlan(TrainingRun& run) {
   if (!plan.ok()) return NameBudgets(plan.status());
   std::printf("machine profile: %s\n", run.profile_source.c_str());
   std::fputs(ExplainPlan(*plan, run.parameters).c_str(), stdout);
+  std::fputs(FormatNumerics(NumericsOf(model, *kernels)).c_str(), stdout);
   return absl::OkStatus();
 }
 
@@ -92,6 +97,10 @@ absl::Status SaveResults(TrainingRun& run, const RunSummary& summary) {
 
 int Train(TrainingRun& run) {
   if (absl::Status status = StartTrainer(run); !status.ok()) return cli::Refuse(status);
+  if (absl::Status status = FinishNumerics(run); !status.ok())
+    return cli::Refuse(status);
+  if (absl::Status status = OpenCheckpointFolder(run); !status.ok())
+    return cli::Refuse(status);
   std::printf("%s\n", run.train_data->Summary().c_str());
   if (run.sizes.dropped_rows > 0) {
     std::printf("%ld rows of an epoch are left out: they fill no step\n",
@@ -99,6 +108,12 @@ int Train(TrainingRun& run) {
   }
   std::printf("machine profile: %s\n", run.profile_source.c_str());
   std::printf("%s\n", ExplainPlan(run.trainer->plan(), run.parameters).c_str());
+  std::printf("numerics profile %s\n", run.trainer->numerics().Hash().c_str());
+  if (run.resume) {
+    std::printf("resumed after step %ld from %s\n",
+                static_cast<long>(run.resume->manifest.run.step),
+                run.resume->directory.c_str());
+  }
   std::fflush(stdout);
   RunSummary summary;
   if (absl::Status status = TrainSteps(run, g_interrupted, summary); !status.ok()) {
@@ -106,8 +121,13 @@ int Train(TrainingRun& run) {
   }
   std::printf("\n%s", MemoryTable(run).c_str());
   if (summary.interrupted) {
-    std::fprintf(stderr, "interrupted after step %ld; nothing is saved\n",
-                 static_cast<long>(summary.steps));
+    std::fprintf(stderr, "interrupted after step %ld; %s\n",
+                 static_cast<long>(summary.state.step),
+                 summary.last_checkpoint.empty()
+                     ? "nothing is saved"
+                     : absl::StrCat("saved in ", summary.last_checkpoint,
+                                    ": go on with --resume_from_checkpoint latest")
+                           .c_str());
     return cli::kInterrupted;
   }
   if (absl::Status status = SaveResults(run, summary); !status.ok())

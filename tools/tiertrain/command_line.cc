@@ -93,6 +93,29 @@ void AddTiers(cli::Flags& flags, TrainCommand& c) {
             {"N", "CPU threads of one operation", "all cores", 0, 1024});
 }
 
+void AddCheckpoints(cli::Flags& flags, TrainCommand& c) {
+  flags.BeginGroup("Checkpoints");
+  flags.Add("save_steps", &c.flags.save_steps,
+            {"N",
+             "steps between checkpoint-N directories in --output_dir; one more "
+             "after the last step and at Ctrl-C",
+             "none", 1});
+  flags.Add("save_total_limit", &c.flags.save_total_limit,
+            {"K", "checkpoints of this run that stay", "all", 1});
+  flags.Add("resume_from_checkpoint", &c.resume_from_checkpoint,
+            {"DIR|latest",
+             "go on from a checkpoint, or from the last complete one in "
+             "--output_dir"});
+  flags.Add("numerics", &c.numerics_file,
+            {"FILE",
+             "refuse to run unless this machine and these settings compute as "
+             "the numerics profile in FILE says"});
+  flags.Add("autotune", &c.autotune,
+            {"", "write this run's numerics profile to --numerics FILE instead"});
+  flags.Add("allow_other_numerics", &c.allow_other_numerics,
+            {"", "resume where bits come out differently than in the checkpoint"});
+}
+
 void AddOutput(cli::Flags& flags, TrainCommand& c) {
   flags.BeginGroup("Output");
   flags.Add("explain_config", &c.explain_config,
@@ -120,6 +143,7 @@ cli::Flags TrainFlagTable(TrainCommand& command) {
   AddModelAndData(flags, command);
   AddTraining(flags, command);
   AddTiers(flags, command);
+  AddCheckpoints(flags, command);
   AddOutput(flags, command);
   return flags;
 }
@@ -132,6 +156,17 @@ absl::Status TrainCommand::Finish() {
     return absl::InvalidArgumentError(
         synthetic_data ? "--synthetic_data and --train_file exclude each other"
                        : "--train_file is missing (or --synthetic_data)");
+  }
+  if (flags.save_steps && !output_directory) {
+    return absl::InvalidArgumentError(
+        "--save_steps needs --output_dir, where the checkpoints go");
+  }
+  if (resume_from_checkpoint == "latest" && !output_directory) {
+    return absl::InvalidArgumentError(
+        "--resume_from_checkpoint latest needs --output_dir, where it looks");
+  }
+  if (autotune && !numerics_file) {
+    return absl::InvalidArgumentError("--autotune needs --numerics FILE");
   }
   if (placement) {
     STRATA_ASSIGN_OR_RETURN(flags.placement, ParsePlacement(*placement));

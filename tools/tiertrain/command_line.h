@@ -21,6 +21,9 @@ struct TrainCommand {
   bool synthetic_data = false;
   std::optional<std::string> deepspeed_file;
   std::optional<std::string> output_directory;
+  std::optional<std::string> resume_from_checkpoint;
+  std::optional<std::string> numerics_file;
+  bool autotune = false, allow_other_numerics = false;
   std::string device = "auto";
   std::optional<cli::Size> device_memory, host_memory;
   std::vector<std::string> nvme_paths;

@@ -27,14 +27,20 @@ class Loop {
     for (int32_t m = 0; m < run.trainer->model().micro_batches; ++m) {
       batches_.emplace_back(shape.sequences, shape.length);
     }
+    if (run.resume) summary.state = run.resume->manifest.run;
+    saved_step_ = first_step_ = summary.state.step;
+    summary.losses.assign(static_cast<size_t>(first_step_),
+                          std::numeric_limits<double>::quiet_NaN());
   }
 
   absl::Status Run(const std::atomic<bool>& interrupted) {
     if (run_.command.log_file) {
-      STRATA_ASSIGN_OR_RETURN(log_, StepLog::Create(*run_.command.log_file));
+      STRATA_ASSIGN_OR_RETURN(
+          log_, run_.resume ? StepLog::Continue(*run_.command.log_file, first_step_)
+                            : StepLog::Create(*run_.command.log_file));
     }
-    STRATA_RETURN_IF_ERROR(Evaluate(0));
-    for (int64_t step = 1; step <= run_.sizes.total_steps; ++step) {
+    STRATA_RETURN_IF_ERROR(Evaluate(first_step_));
+    for (int64_t step = first_step_ + 1; step <= run_.sizes.total_steps; ++step) {
       if (interrupted) {
         summary_.interrupted = true;
         break;
@@ -47,15 +53,25 @@ class Loop {
       if (every && step % *every == 0 && step < run_.sizes.total_steps) {
         STRATA_RETURN_IF_ERROR(Evaluate(step));
       }
+      if (run_.folder && step % *run_.config.save_steps == 0) {
+        STRATA_RETURN_IF_ERROR(Save());
+      }
+    }
+    if (run_.folder && summary_.state.step > saved_step_) {
+      STRATA_RETURN_IF_ERROR(Save());
     }
     if (summary_.interrupted) return run_.trainer->Settle();
-    if (summary_.steps > 0) STRATA_RETURN_IF_ERROR(Evaluate(summary_.steps));
+    if (summary_.state.step > first_step_) {
+      STRATA_RETURN_IF_ERROR(Evaluate(summary_.state.step));
+    }
     return run_.trainer->Settle();
   }
 
  private:
   absl::Status Step(int64_t step);
   absl::Status Evaluate(int64_t step);
+  absl::Status Save();
+  absl::Status CountSkips(const StepResult& result);
   void Progress(const StepRecord& record);
   void CountReport(const StepReport& report);
 
@@ -64,7 +80,8 @@ class Loop {
   const bool terminal_;
   std::vector<Batch> batches_;
   std::unique_ptr<StepLog> log_;
-  int64_t skipped_in_a_row_ = 0;
+  int64_t first_step_ = 0;  // the one before this process's first
+  int64_t saved_step_ = 0;
 };
 
 absl::Status Loop::Step(int64_t step) {
@@ -86,22 +103,30 @@ absl::Status Loop::Step(int64_t step) {
       LearningRate(run_.config.schedule, run_.trainer->applied_steps() + 1);
   STRATA_ASSIGN_OR_RETURN(const StepResult result,
                           run_.trainer->Step(micro_batches, record.learning_rate));
-  summary_.steps = step;
-  summary_.skipped += result.skipped;
-  summary_.clipped += result.clipped;
+  RunState& state = summary_.state;
+  state.step = step;
+  state.skipped_steps += result.skipped;
+  state.clipped_steps += result.clipped;
+  state.tokens += record.tokens;
+  state.trained_tokens += result.trained_tokens;
   summary_.tokens += record.tokens;
-  summary_.trained_tokens += result.trained_tokens;
   summary_.seconds += result.report.seconds;
   if (!result.skipped) summary_.last_loss = result.loss;
   summary_.losses.push_back(result.skipped ? std::numeric_limits<double>::quiet_NaN()
                                            : result.loss);
   CountReport(result.report);
   record.epoch = static_cast<double>(step) / static_cast<double>(sizes.steps_per_epoch);
-  record.trained_tokens_total = summary_.trained_tokens;
+  record.trained_tokens_total = state.trained_tokens;
   record.result = result;
   if (log_) STRATA_RETURN_IF_ERROR(log_->Write(record, run_));
   if (step % run_.config.logging_steps == 0 || step == sizes.total_steps)
     Progress(record);
+  return CountSkips(result);
+}
+
+absl::Status Loop::CountSkips(const StepResult& result) {
+  RunState& state = summary_.state;
+  const int64_t step = state.step;
   if (result.skipped && result.trained_tokens == 0) {
     std::fprintf(stderr, "warning: step %ld has no trained token and was skipped\n",
                  static_cast<long>(step));
@@ -110,21 +135,32 @@ absl::Status Loop::Step(int64_t step) {
                  "warning: the gradient of step %ld is not finite; it was skipped\n",
                  static_cast<long>(step));
   }
-  skipped_in_a_row_ = result.skipped ? skipped_in_a_row_ + 1 : 0;
-  if (skipped_in_a_row_ >= 20) {
-    return WithMend(
-        absl::DataLossError(absl::StrCat(
-            "steps ", step - skipped_in_a_row_ + 1, " to ", step, " were all skipped: ",
-            result.trained_tokens == 0 ? "no token in them is trained"
-                                       : "their gradients are not finite")),
-        result.trained_tokens == 0 ? "look at the labels of the data"
-                                   : "lower the learning rate");
+  state.skipped_in_a_row = result.skipped ? state.skipped_in_a_row + 1 : 0;
+  if (state.skipped_in_a_row >= 20) {
+    return WithMend(absl::DataLossError(absl::StrCat(
+                        "steps ", step - state.skipped_in_a_row + 1, " to ", step,
+                        " were all skipped: ",
+                        result.trained_tokens == 0 ? "no token in them is trained"
+                                                   : "their gradients are not finite")),
+                    result.trained_tokens == 0 ? "look at the labels of the data"
+                                               : "lower the learning rate");
   }
   return absl::OkStatus();
 }
 
+absl::Status Loop::Save() {
+  STRATA_ASSIGN_OR_RETURN(summary_.last_checkpoint,
+                          SaveRunCheckpoint(run_, summary_.state));
+  saved_step_ = summary_.state.step;
+  std::printf("%ssaved %s\n", terminal_ ? "\r\033[K" : "",
+              summary_.last_checkpoint.c_str());
+  std::fflush(stdout);
+  return absl::OkStatus();
+}
+
 void Loop::CountReport(const StepReport& report) {
-  if (summary_.steps == 1 && run_.sizes.total_steps > 1) return;  // warms up
+  const bool is_first = summary_.state.step == first_step_ + 1;
+  if (is_first && run_.sizes.total_steps > first_step_ + 1) return;  // warms up
   ++summary_.timed_steps;
   summary_.totals.seconds += report.seconds;
   for (int lane = 0; lane < kLaneCount; ++lane) {
@@ -143,7 +179,8 @@ void Loop::Progress(const StepRecord& record) {
   }
   const double rate =
       report.seconds > 0 ? static_cast<double>(record.tokens) / report.seconds : 0;
-  const double left = summary_.seconds / static_cast<double>(record.step) *
+  const double left = summary_.seconds /
+                      static_cast<double>(record.step - first_step_) *
                       static_cast<double>(run_.sizes.total_steps - record.step);
   std::printf(
       "%sstep %ld/%ld  loss %.4f  norm %.3f%s  lr %.3g  %.0f tokens/s  busiest %s %.0f "

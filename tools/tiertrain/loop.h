@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "tools/tiertrain/setup.h"
@@ -18,10 +19,9 @@ struct Evaluation {
 
 /// What the report tells of a run.
 struct RunSummary {
-  int64_t steps = 0;
-  int64_t skipped = 0, clipped = 0;
-  int64_t tokens = 0, trained_tokens = 0;
-  double seconds = 0;  // of the steps
+  RunState state;      // where it is; of a resumed run, with what was before
+  int64_t tokens = 0;  // of this process's steps
+  double seconds = 0;  // the same
   double last_loss = 0;
   StepReport totals;        // sums over the steps but for the first
   int64_t timed_steps = 0;  // in totals
@@ -30,9 +30,11 @@ struct RunSummary {
   std::vector<TimelineSpan> timeline;  // of the last steps, without the evaluations
                                        // after them
   bool interrupted = false;
+  std::string last_checkpoint;  // path; empty if none was saved
 };
 
-/// Trains until the last step, an error, or `interrupted` becomes true.
+/// Trains until the last step, an error, or `interrupted` becomes true, and saves
+/// checkpoints on the way and at its end.
 absl::Status TrainSteps(TrainingRun& run, const std::atomic<bool>& interrupted,
                         RunSummary& summary);
 

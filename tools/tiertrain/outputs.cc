@@ -31,6 +31,7 @@ std::vector<NamedFile> WrittenFiles(const TrainCommand& command) {
                                    std::pair("--logits_file", &command.logits_file)}) {
     if (*path) files.push_back({flag, **path});
   }
+  if (command.autotune) files.push_back({"--numerics", *command.numerics_file});
   return files;
 }
 

@@ -8,8 +8,8 @@
 #include <cmath>
 #include <filesystem>
 #include <set>
-#include <thread>
 
+#include "model/checkpoint_state.h"
 #include "model/llama.h"
 #include "model/model_files.h"
 #include "model/text_file.h"
@@ -50,6 +50,7 @@ absl::Status OpenData(TrainingRun& run) {
                          .shuffle = run.config.shuffle,
                          .seed = static_cast<uint64_t>(run.config.seed)};
   if (run.command.synthetic_data) {
+    options.shuffle = false;  // what is random has no order; more steps, the same rows
     const int64_t rows = run.config.batch.train_batch_size() *
                          std::max<int64_t>(run.config.max_steps, 1);
     run.train_data = Dataset::Synthetic(rows, options);
@@ -201,13 +202,16 @@ absl::Status PrepareRun(TrainingRun& run) {
   if (run.command.explain_config) return absl::OkStatus();
   if (!run.command.explain_plan) STRATA_RETURN_IF_ERROR(CheckOutputs(run.command));
   run.parameters = ParameterCount(run.model_config.shape);
-  if (!run.command.from_scratch) {
+  STRATA_RETURN_IF_ERROR(FindResumePoint(run));
+  STRATA_RETURN_IF_ERROR(ReadRequiredNumerics(run));
+  if (!run.command.from_scratch && !run.resume) {
     STRATA_ASSIGN_OR_RETURN(run.checkpoint,
                             HfCheckpoint::Open(run.command.model_directory));
     STRATA_RETURN_IF_ERROR(run.checkpoint->Verify(run.model_config.shape));
   }
   STRATA_RETURN_IF_ERROR(OpenData(run));
-  return SizeSteps(run);
+  STRATA_RETURN_IF_ERROR(SizeSteps(run));
+  return CheckResumePoint(run);
 }
 
 absl::StatusOr<ModelShape> MakeModel(const TrainingRun& run) {
@@ -254,7 +258,9 @@ absl::StatusOr<TrainerOptions> MakeTrainerOptions(TrainingRun& run) {
   options.evaluates = run.eval_data != nullptr;
   options.kernels.threads = run.command.threads > 0
                                 ? static_cast<int>(run.command.threads)
-                                : std::max(1u, std::thread::hardware_concurrency());
+                                : DefaultThreads(run);
+  options.required_numerics = run.required_numerics;
+  options.required_numerics_name = run.required_numerics_name;
   options.device = run.device;
   options.host_device = run.cpu.get();
   STRATA_ASSIGN_OR_RETURN(const IoBackend backend, BackendOf(run.command.io_backend));
@@ -302,6 +308,9 @@ absl::Status StartTrainer(TrainingRun& run) {
     return asks_for_store ? trainer.status() : NameBudgets(trainer.status());
   }
   run.trainer = *std::move(trainer);
+  if (run.resume) {
+    return RestoreTrainer(*run.trainer, run.resume->directory, run.resume->manifest);
+  }
   return run.trainer->LoadWeights(
       run.checkpoint ? ReadFrom(*run.checkpoint)
                      : RandomWeights(static_cast<uint64_t>(run.config.seed)));

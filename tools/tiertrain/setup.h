@@ -5,10 +5,12 @@
 #include <absl/status/statusor.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "model/batch.h"
+#include "model/checkpoint_folder.h"
 #include "model/dataset.h"
 #include "model/hf_checkpoint.h"
 #include "model/hf_config.h"
@@ -17,6 +19,7 @@
 #include "runtime/device/cpu_device.h"
 #include "runtime/device/device.h"
 #include "tools/tiertrain/command_line.h"
+#include "tools/tiertrain/resume.h"
 
 namespace strata {
 
@@ -36,7 +39,11 @@ struct TrainingRun {
   HfConfig model_config;
   ConfigResolution resolution;
   RunConfig config;                          // completed
-  std::unique_ptr<HfCheckpoint> checkpoint;  // null from scratch
+  std::unique_ptr<HfCheckpoint> checkpoint;  // null from scratch, or resumed
+  std::optional<ResumePoint> resume;
+  std::optional<NumericsProfile> required_numerics;
+  std::string required_numerics_name;
+  std::string run_id;
   std::unique_ptr<Dataset> train_data, eval_data;
   StepSizes sizes;
   int64_t parameters = 0;
@@ -47,6 +54,7 @@ struct TrainingRun {
   Device* device = nullptr;          // the one that computes
   int64_t process_bytes_before = 0;  // resident before the arenas
   std::unique_ptr<Trainer> trainer;
+  std::unique_ptr<CheckpointFolder> folder;  // null if nothing is saved
 };
 
 /// Reads and checks configuration, model and data.
@@ -61,7 +69,7 @@ absl::StatusOr<ModelShape> MakeModel(const TrainingRun& run);
 /// A plan's error with the flags that set its budgets; any other as it is.
 absl::Status NameBudgets(const absl::Status& status);
 
-/// Plans, allocates and loads the weights.
+/// Plans, allocates and loads the weights, or the checkpoint.
 absl::Status StartTrainer(TrainingRun& run);
 
 }  // namespace strata

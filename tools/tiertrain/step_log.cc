@@ -1,11 +1,14 @@
 #include "tools/tiertrain/step_log.h"
 
 #include <absl/strings/str_cat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "model/text_file.h"
 #include "runtime/base/status.h"
 #include "tools/tiertrain/setup.h"
 
@@ -41,6 +44,38 @@ Json StallsOf(const StepReport& report) {
 absl::StatusOr<std::unique_ptr<StepLog>> StepLog::Create(const std::string& path) {
   std::FILE* const file = std::fopen(path.c_str(), "we");
   if (file == nullptr) return IoError(errno, absl::StrCat("create --log_file ", path));
+  return std::unique_ptr<StepLog>(new StepLog(path, file));
+}
+
+absl::StatusOr<std::unique_ptr<StepLog>> StepLog::Continue(const std::string& path,
+                                                           int64_t last_step) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return Create(path);
+  absl::StatusOr<std::string> text = ReadTextFile(path);
+  STRATA_RETURN_IF_ERROR(text.status());
+  size_t kept = 0, begin = 0;
+  for (int64_t number = 1;; ++number) {
+    const size_t end = text->find('\n', begin);
+    if (end == std::string::npos) break;  // half a line, or nothing
+    const Json line = Json::parse(text->begin() + static_cast<ptrdiff_t>(begin),
+                                  text->begin() + static_cast<ptrdiff_t>(end), nullptr,
+                                  /*allow_exceptions=*/false);
+    const auto step = line.is_object() ? line.find("step") : line.end();
+    if (!line.is_object() || step == line.end() || !step->is_number_integer()) {
+      return WithMend(
+          absl::InvalidArgumentError(absl::StrCat("--log_file ", path, ":", number,
+                                                  ": this is no step's line")),
+          "move the file away, or name another one");
+    }
+    begin = end + 1;
+    if (*step > last_step) break;
+    kept = begin;
+  }
+  if (truncate(path.c_str(), static_cast<off_t>(kept)) != 0) {
+    return IoError(errno, absl::StrCat("cut --log_file ", path));
+  }
+  std::FILE* const file = std::fopen(path.c_str(), "ae");
+  if (file == nullptr) return IoError(errno, absl::StrCat("open --log_file ", path));
   return std::unique_ptr<StepLog>(new StepLog(path, file));
 }
 

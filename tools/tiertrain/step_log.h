@@ -27,6 +27,11 @@ class StepLog {
  public:
   /// Truncates the file.
   static absl::StatusOr<std::unique_ptr<StepLog>> Create(const std::string& path);
+  /// Keeps the lines of steps up to `last_step` and drops what follows: steps that a
+  /// resumed run takes again, and half a line. Makes the file if it is missing.
+  /// InvalidArgument, and nothing is dropped, if a line is not a step's.
+  static absl::StatusOr<std::unique_ptr<StepLog>> Continue(const std::string& path,
+                                                           int64_t last_step);
   ~StepLog();
   StepLog(const StepLog&) = delete;
   StepLog& operator=(const StepLog&) = delete;
