@@ -231,6 +231,13 @@ struct AdamW {
   int64_t count;
   AdamWScalars scalars;
   DType dtype;
+  /// Not nullptr: two steps in one pass over the state, which is what costs. The update
+  /// is done in place, and `speculated` is the weight that a step with `next_gradient`
+  /// [count] and `next_scalars` would lead to from there. `kept_gradient`, which may be
+  /// `gradient`, then receives next_gradient; nullptr: nobody keeps it.
+  const void* next_gradient = nullptr;
+  void* kept_gradient = nullptr;
+  AdamWScalars next_scalars = {};
   /// Lowered to the lowest `first_element + i` whose new master is not finite or rounds
   /// to infinity; the caller starts it at INT64_MAX. nullptr: nobody wants to know.
   int64_t* first_bad;

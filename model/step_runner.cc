@@ -6,6 +6,14 @@
 
 namespace strata {
 
+AdamWScalars StepRunner::ScalarsFor(const DecayRange& range, AdamWScalars scalars) {
+  if (!range.decays) {
+    scalars.decay_factor = 1;
+    scalars.l2 = 0;
+  }
+  return scalars;
+}
+
 StepRunner::StepRunner(const ModelShape& model, const std::vector<LayerLayout>& layouts,
                        const StepTrace& trace, Kernels& device_kernels,
                        Kernels& cpu_kernels)
@@ -40,6 +48,7 @@ absl::Status StepRunner::Run(const OpCall& call, Stream& stream) {
       return RunReduce(call, stream);
     case OpCode::kUpdate:
     case OpCode::kSpeculate:
+    case OpCode::kAdvance:
       return RunOptimizer(call, stream);
     default:
       return absl::InternalError("a transfer is not the runner's to compute");
@@ -110,6 +119,7 @@ absl::Status StepRunner::RunOptimizer(const OpCall& call, Stream& stream) {
   const RunScalars& run = scalars_[call.run % scalars_.size()];
   const SliceLayout& slice = layout_->layers[call.op.layer].slices[call.op.slice];
   Kernels& kernels = call.op.lane == Lane::kCpu ? cpu_kernels_ : device_kernels_;
+  const bool advances = call.op.code == OpCode::kAdvance;
   // An update applies the gradient that its slice's mode has left waiting: this step's
   // own if it is immediate, else the last step's. Speculation is always about this
   // step.
@@ -121,32 +131,34 @@ absl::Status StepRunner::RunOptimizer(const OpCall& call, Stream& stream) {
   const int64_t count = slice.elements();
   std::byte* const moments =
       state + (has_remainder ? count * int64_t{sizeof(int16_t)} : 0);
+  // An operation that only advances on the device leaves the old gradient as it is.
+  const bool keeps = advances && call.op.lane == Lane::kCpu;
   for (const DecayRange& range : decay_[call.op.layer]) {
     const int64_t begin = std::max(range.begin, slice.begin) - slice.begin;
     const int64_t end = std::min(range.end, slice.end) - slice.begin;
     if (begin >= end) continue;
-    AdamWScalars scalars = current ? run.current : run.pending;
-    if (!range.decays) {
-      scalars.decay_factor = 1;
-      scalars.l2 = 0;
-    }
-    std::byte* const speculated = call.At(Operand::kSpeculated);
+    const auto at = [&](Operand operand) {
+      std::byte* const address = call.At(operand);
+      return address == nullptr ? nullptr : address + begin * unit;
+    };
     STRATA_RETURN_IF_ERROR(kernels.Run(
         stream,
         AdamW{
-            .weight = call.At(Operand::kWeights) + begin * unit,
+            .weight = at(Operand::kWeights),
             .remainder =
                 has_remainder ? reinterpret_cast<int16_t*>(state) + begin : nullptr,
             .moment1 = reinterpret_cast<float*>(moments) + begin,
             .moment2 = reinterpret_cast<float*>(moments) + count + begin,
-            .gradient = call.At(Operand::kGradient) + begin * unit,
-            .speculated = speculated == nullptr ? nullptr : speculated + begin * unit,
+            .gradient = at(Operand::kGradient),
+            .speculated = at(Operand::kSpeculated),
             .count = end - begin,
-            .scalars = scalars,
+            .scalars = ScalarsFor(range, current ? run.current : run.pending),
             .dtype = model_.dtype,
+            .next_gradient = at(Operand::kNextGradient),
+            .kept_gradient = keeps ? at(Operand::kGradient) : nullptr,
+            .next_scalars = ScalarsFor(range, run.current),
             // A guess may overflow without harm; the exact update will say so.
-            .first_bad =
-                speculated == nullptr ? call.At<int64_t>(Operand::kFlags) : nullptr,
+            .first_bad = call.At<int64_t>(Operand::kFlags),
             .first_element = slice.begin + begin,
         }));
   }

@@ -45,6 +45,7 @@ class StepRunner final : public OperationRunner {
     int64_t begin, end;
     bool decays;
   };
+  static AdamWScalars ScalarsFor(const DecayRange& range, AdamWScalars scalars);
 
   absl::Status RunLayer(const OpCall& call, Stream& stream);
   absl::Status RunOptimizer(const OpCall& call, Stream& stream);

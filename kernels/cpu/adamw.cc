@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 
 #include "kernels/adamw_math.h"
 #include "kernels/bf16.h"
@@ -91,16 +92,29 @@ void ReportBadMasters(const AdamW& op, const float* master, int64_t first,
 }
 
 void StoreMaster(const AdamW& op, const float* master, int64_t first, int64_t count) {
-  const bool speculate = op.speculated != nullptr;
-  void* const target = speculate ? op.speculated : op.weight;
   if (op.dtype == DType::kF32) {
-    std::copy_n(master, count, static_cast<float*>(target) + first);
-  } else if (speculate) {
-    RoundBlock(static_cast<uint16_t*>(target) + first, master, count);
+    std::copy_n(master, count, static_cast<float*>(op.weight) + first);
   } else {
-    SplitBlock(static_cast<uint16_t*>(target) + first, op.remainder + first, master,
+    SplitBlock(static_cast<uint16_t*>(op.weight) + first, op.remainder + first, master,
                count);
   }
+}
+
+void StoreSpeculated(const AdamW& op, const float* master, int64_t first,
+                     int64_t count) {
+  if (op.dtype == DType::kF32) {
+    std::copy_n(master, count, static_cast<float*>(op.speculated) + first);
+  } else {
+    RoundBlock(static_cast<uint16_t*>(op.speculated) + first, master, count);
+  }
+}
+
+void KeepGradient(const AdamW& op, int64_t first, int64_t count) {
+  const size_t unit = static_cast<size_t>(SizeOf(op.dtype));
+  const size_t offset = static_cast<size_t>(first) * unit;
+  std::memcpy(static_cast<std::byte*>(op.kept_gradient) + offset,
+              static_cast<const std::byte*>(op.next_gradient) + offset,
+              static_cast<size_t>(count) * unit);
 }
 
 void UpdateBlock(const AdamW& op, int64_t first, int64_t count) {
@@ -115,13 +129,18 @@ void UpdateBlock(const AdamW& op, int64_t first, int64_t count) {
   }
   float* const moment1 = op.moment1 + first;
   float* const moment2 = op.moment2 + first;
-  if (op.speculated != nullptr) {
-    SpeculateBlock(master, moment1, moment2, gradient, op.scalars, count);
-  } else {
+  const bool two_steps = op.next_gradient != nullptr;
+  if (op.speculated == nullptr || two_steps) {
     StepBlock(master, moment1, moment2, gradient, op.scalars, count);
+    if (op.first_bad != nullptr) ReportBadMasters(op, master, first, count);
+    StoreMaster(op, master, first, count);
   }
-  if (op.first_bad != nullptr) ReportBadMasters(op, master, first, count);
-  StoreMaster(op, master, first, count);
+  if (op.speculated == nullptr) return;
+  if (two_steps) LoadRow(gradient, op.next_gradient, op.dtype, first, count);
+  SpeculateBlock(master, moment1, moment2, gradient,
+                 two_steps ? op.next_scalars : op.scalars, count);
+  StoreSpeculated(op, master, first, count);
+  if (op.kept_gradient != nullptr) KeepGradient(op, first, count);
 }
 
 }  // namespace

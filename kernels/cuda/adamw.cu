@@ -82,14 +82,28 @@ __global__ void __launch_bounds__(kElementwiseThreads) AdamWKernel(AdamW op) {
     atomicMin(reinterpret_cast<long long*>(op.first_bad),
               static_cast<long long>(op.first_element + at + bad));
   }
-  if (op.speculated != nullptr) {
-    StorePack<kElements>(static_cast<Weight*>(op.speculated) + at, master.weight);
-    return;
+  if (op.speculated == nullptr || op.next_gradient != nullptr) {
+    StorePack<kElements>(static_cast<Weight*>(op.weight) + at, master.weight);
+    master.StoreRemainder(op, at);
+    StorePack<kElements>(op.moment1 + at, moment1);
+    StorePack<kElements>(op.moment2 + at, moment2);
   }
-  StorePack<kElements>(static_cast<Weight*>(op.weight) + at, master.weight);
-  master.StoreRemainder(op, at);
-  StorePack<kElements>(op.moment1 + at, moment1);
-  StorePack<kElements>(op.moment2 + at, moment2);
+  if (op.speculated == nullptr) return;
+  if (op.next_gradient != nullptr) {
+    const auto next =
+        LoadPack<kElements>(static_cast<const Weight*>(op.next_gradient) + at);
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) {
+      const adamw::Element result =
+          adamw::Step(op.next_scalars, GradientValue(next.values[i]),
+                      {master.Get(i), moment1.values[i], moment2.values[i]});
+      master.Set(i, result.master);
+    }
+    if (op.kept_gradient != nullptr) {
+      StorePack<kElements>(static_cast<Weight*>(op.kept_gradient) + at, next);
+    }
+  }
+  StorePack<kElements>(static_cast<Weight*>(op.speculated) + at, master.weight);
 }
 
 template <typename Master, int kElements>
@@ -104,9 +118,10 @@ absl::Status LaunchFor(cudaStream_t stream, const AdamW& op) {
 
 absl::Status Launch(cudaStream_t stream, const AdamW& op) {
   STRATA_RETURN_IF_ERROR(Validate(op));
-  const bool can_pack = CanPack(
-      {op.weight, op.remainder, op.moment1, op.moment2, op.gradient, op.speculated},
-      {op.count});
+  const bool can_pack =
+      CanPack({op.weight, op.remainder, op.moment1, op.moment2, op.gradient,
+               op.speculated, op.next_gradient, op.kept_gradient},
+              {op.count});
   if (op.dtype == DType::kF32) {
     return can_pack ? LaunchFor<MasterF32, kPackElements>(stream, op)
                     : LaunchFor<MasterF32, 1>(stream, op);

@@ -32,6 +32,8 @@ std::vector<int32_t> Slots(const Decisions& decisions) {
   set(Pool::kAccumulatorMove, 1);
   set(Pool::kStageIn, std::max(decisions.stage_slots, 1));
   set(Pool::kStageOut, std::max(decisions.stage_slots, 1));
+  // The cpu lane falls behind the backward and catches up with it at times.
+  set(Pool::kArrived, std::max(2 * decisions.stage_slots, 2));
   return slots;
 }
 

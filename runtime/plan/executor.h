@@ -39,8 +39,7 @@ struct OpCall {
 };
 
 /// The runtime's whole knowledge of a model: it computes one operation on `stream`.
-/// Called for kForward, kBackward, kZero, kReduce, kUpdate and kSpeculate, on a CPU
-/// device from the stream's worker (compute and cpu lane at once), on CUDA from the
+/// Called for every operation that is no transfer, on a CPU device from the stream's worker (compute and cpu lane at once), on CUDA from the
 /// thread that calls Executor::Run.
 class OperationRunner {
  public:

@@ -85,6 +85,7 @@ OpCost CostOf(const PlanSet& set, const Plan& plan, const Op& op,
     case OpCode::kReduce:
     case OpCode::kUpdate:
     case OpCode::kSpeculate:
+    case OpCode::kAdvance:
       cost.work = bytes;
       break;
     case OpCode::kCopy:

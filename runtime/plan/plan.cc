@@ -74,6 +74,8 @@ const char* Name(OpCode code) {
       return "update";
     case OpCode::kSpeculate:
       return "speculate";
+    case OpCode::kAdvance:
+      return "advance";
     case OpCode::kCopy:
       return "copy";
     case OpCode::kRead:

@@ -43,6 +43,8 @@ enum class OpCode : uint8_t {
   kReduce,      // a slice: accumulator(s) -> rounded gradient and its norm tiles
   kUpdate,      // a slice: the optimizer, in place, with the gradient of its epoch
   kSpeculate,   // a slice: the next weight, as if the step will not clip
+  kAdvance,     // a slice: kUpdate with the last step's gradient and kSpeculate with this
+                // step's, in one pass; this step's may take the other's place
   kCopy,        // between device and host, or within one of them
   kRead,        // nvme -> host
   kWrite,       // host -> nvme
@@ -106,6 +108,7 @@ enum class Operand : uint8_t {
   kSharedAccumulator,
   kLoss,
   kGradient,
+  kNextGradient,
   kTileSums,
   kState,
   kSpeculated,
@@ -113,7 +116,7 @@ enum class Operand : uint8_t {
   kSource,
   kTarget,
 };
-inline constexpr int kOperandCount = 20;
+inline constexpr int kOperandCount = 21;
 
 enum class AccessMode : uint8_t { kRead, kWrite };
 

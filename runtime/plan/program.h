@@ -31,8 +31,9 @@ enum class Pool : uint8_t {
   kAccumulatorMove,
   kStageIn,
   kStageOut,
+  kArrived,  // gradients in host memory, for the cpu lane
 };
-inline constexpr int kPoolCount = 13;
+inline constexpr int kPoolCount = 14;
 
 /// Memory that an access names: `offset` within buffer `buffer`, or, if that is
 /// negative, within the tier's arena.

@@ -158,7 +158,6 @@ void StepWriter::HeadForward() {
 void StepWriter::HeadBackward() {
   AcquireWeights(head());
   AcquireShared(head());
-  if (group_ + 1 == groups_) SettleOnCpu(head());
   program_.BeginItem();
   StartAccumulators(head());
   for (int32_t m = GroupBegin(group_); m < GroupBegin(group_ + 1); ++m) {
@@ -173,9 +172,6 @@ void StepWriter::BackwardSegment(const Segment& segment) {
   HoldOnly(segment.begin, segment.end);
   for (int32_t l = segment.begin; l < segment.end; ++l) {
     if (l >= lowest_ || NeedsRecompute(segment, l)) AcquireWeights(l);
-  }
-  for (int32_t l = segment.end - 1; l >= std::max(segment.begin, lowest_); --l) {
-    if (group_ + 1 == groups_) SettleOnCpu(l);
   }
   program_.BeginItem();
   for (int32_t l = std::max(segment.begin, lowest_); l < segment.end; ++l)

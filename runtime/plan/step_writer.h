@@ -65,7 +65,7 @@ class StepWriter {
   Place LoadActivation(Role role, int32_t layer, int32_t m);
   void StoreActivation(Role role, int32_t layer, int32_t m, Place source);
 
-  // Weights on the device (update_writer.cc, as all that follows).
+  // Weights on the device (weight_writer.cc).
   void AcquireWeights(int32_t layer);
   void SettleWeights(int32_t layer);
   void AcquireShared(int32_t layer);
@@ -79,20 +79,31 @@ class StepWriter {
   void SaveAccumulator(Role role, int32_t owner, Place source, Place home);
   Place LoadAccumulator(Role role, int32_t owner, int32_t group, Place home);
 
-  // The optimizer.
+  // The optimizer (update_writer.cc).
+  struct AdvancePlaces {
+    Place weights, state;
+    Place pending;   // the last step's gradient
+    Place gradient;  // this step's
+    Place speculated;
+  };
   void UpdatePending(int32_t layer, int32_t slice, Place weights);
   void UpdatePendingOnCpu(int32_t layer, int32_t slice);
   void FinishSlice(int32_t layer, int32_t slice);
   void FinishImmediate(int32_t layer, int32_t slice, Place gradient);
   void FinishLagged(int32_t layer, int32_t slice, Place gradient);
-  bool SettlesEarly(int32_t layer, int32_t slice) const;
-  void SettleOnCpu(int32_t layer);
   void FinishOnCpu(int32_t layer, int32_t slice, Place gradient);
+  void SettleOnCpu(int32_t layer, int32_t slice, Place gradient);
+  void AdvanceOnCpu(int32_t layer, int32_t slice, Place gradient);
+  Place NewSpeculatedOnCpu(int32_t layer, int32_t slice);
   void Reduce(int32_t layer, int32_t slice, Place gradient);
   void Update(int32_t layer, int32_t slice, int32_t epoch, Place weights, Place state,
               Place gradient);
   void Speculate(int32_t layer, int32_t slice, Place weights, Place state,
                  Place gradient, Place speculated);
+
+  void Advance(int32_t layer, int32_t slice, const AdvancePlaces& places,
+               bool keeps_gradient);
+  void ChangeFlags(VirtualOp& op) const;
 
   // Homes of a slice's shards.
   Place Fetch(const Piece& piece, Place home, TierKind tier, Pool pool);

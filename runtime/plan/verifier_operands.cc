@@ -29,9 +29,9 @@ const char* OperandName(Operand operand) {
       "inputs",         "input",          "output",
       "saved",          "workspace",      "output_gradient",
       "input_gradient", "accumulator",    "shared_accumulator",
-      "loss",           "gradient",       "tile_sums",
-      "state",          "speculated",     "flags",
-      "source",         "target"};
+      "loss",           "gradient",       "next_gradient",
+      "tile_sums",      "state",          "speculated",
+      "flags",          "source",         "target"};
   return kNames[static_cast<int>(operand)];
 }
 
@@ -57,6 +57,9 @@ class OperandTable {
         break;
       case OpCode::kSpeculate:
         Speculate();
+        break;
+      case OpCode::kAdvance:
+        Advance();
         break;
       case OpCode::kZero:
       case OpCode::kCopy:
@@ -173,6 +176,14 @@ class OperandTable {
     AddPart(Operand::kSpeculated, kWrite, trace_.format.weight, Role::kSpeculated, 1);
   }
 
+  void Advance() {
+    Update();
+    AddPart(Operand::kNextGradient, kRead, trace_.format.gradient, Role::kGradient, 0);
+    AddPart(Operand::kSpeculated, kWrite, trace_.format.weight, Role::kSpeculated, 1);
+    AddPart(Operand::kGradient, kWrite, trace_.format.gradient, Role::kGradient, 0);
+    if (!list_.empty()) list_.back().optional = true;
+  }
+
   const StepTrace& trace_;
   const Layout& layout_;
   const PlanKey& key_;
@@ -191,7 +202,8 @@ const Access* FindAccess(const Plan& plan, const Op& op, Operand operand,
 absl::Status CheckLane(const PlanSet& set, const Plan& plan, uint32_t op) {
   const Op& o = plan.ops[op];
   bool right = o.lane == Lane::kCompute;
-  if (o.code == OpCode::kUpdate || o.code == OpCode::kSpeculate) {
+  if (o.code == OpCode::kUpdate || o.code == OpCode::kSpeculate ||
+      o.code == OpCode::kAdvance) {
     right = o.slice >= 0 &&
             o.lane == set.layout.layers[o.layer].slices[o.slice].update_lane;
   } else if (o.code == OpCode::kRead) {
@@ -234,6 +246,7 @@ absl::Status CheckFields(const PlanSet& set, const Plan& plan, uint32_t op) {
     case OpCode::kReduce:
     case OpCode::kUpdate:
     case OpCode::kSpeculate:
+    case OpCode::kAdvance:
       if (o.slice < 0) return error("it needs a layer and a slice");
       return absl::OkStatus();
     case OpCode::kCopy:

@@ -68,6 +68,10 @@ class WorkCounter {
       case OpCode::kSpeculate:
         ++counts_.speculate[Slice(op)];
         break;
+      case OpCode::kAdvance:
+        ++counts_.update[Slice(op)];
+        ++counts_.speculate[Slice(op)];
+        break;
       default:
         break;
     }

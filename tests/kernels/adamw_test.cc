@@ -134,6 +134,39 @@ TEST_F(AdamWTest, SpeculationWritesTheWeightOfTheUpdateAndNothingElse) {
   }
 }
 
+TEST_F(AdamWTest, TwoStepsInOnePassAreTheUpdateAndThenTheSpeculation) {
+  AdamWScalars next = Scalars();
+  next.gradient_scale = 1;
+  next.step_size = 2e-3f;
+  for (const DType dtype : kBothTypes) {
+    const int64_t count = 1037;
+    State one_pass(dtype, count), two_passes(dtype, count);
+    const TestTensor gradient = TestTensor::Random(dtype, count, 9);
+    const TestTensor speculated(dtype, count), expected(dtype, count);
+    int64_t first_bad = kNoneBad;
+    AdamW op = one_pass.Op(&first_bad);
+    op.speculated = speculated.data();
+    op.next_gradient = gradient.data();
+    op.next_scalars = next;
+    op.kept_gradient = one_pass.gradient.data();
+    RunOp(op);
+
+    RunOp(two_passes.Op(&first_bad));
+    AdamW guess = two_passes.Op(nullptr);
+    guess.gradient = gradient.data();
+    guess.scalars = next;
+    guess.speculated = expected.data();
+    RunOp(guess);
+    EXPECT_TRUE(one_pass.weight == two_passes.weight);
+    EXPECT_EQ(one_pass.remainder, two_passes.remainder);
+    EXPECT_TRUE(one_pass.moment1 == two_passes.moment1);
+    EXPECT_TRUE(one_pass.moment2 == two_passes.moment2);
+    EXPECT_TRUE(speculated == expected);
+    EXPECT_FALSE(speculated == one_pass.weight);
+    EXPECT_TRUE(one_pass.gradient == gradient);
+  }
+}
+
 TEST_F(AdamWTest, NamesTheFirstElementThatIsNotFiniteOrRoundsToInfinity) {
   for (const DType dtype : kBothTypes) {
     State state(dtype, 70'000);

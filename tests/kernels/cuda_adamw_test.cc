@@ -194,6 +194,38 @@ TEST_F(CudaAdamWTest, SpeculationWritesTheWeightOfTheUpdateAndNothingElse) {
   }
 }
 
+TEST_F(CudaAdamWTest, TwoStepsInOnePassHaveTheSameBits) {
+  AdamWScalars next = kScalars;
+  next.step_size *= 0.5f;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const int64_t count : {7, 20'008}) {
+      const State s = MakeState(count, dtype, 6);
+      // Any bits will do for the second gradient: the weights', which are its like.
+      Tensor& gradient = Unwritten(count, dtype);
+      gradient.initial = s.weight->initial;
+      Run([&](Side side) {
+        AdamW op = Op(s, side, dtype, true, kScalars);
+        op.next_gradient = gradient.On(side);
+        op.kept_gradient = s.gradient->On(side);
+        op.next_scalars = next;
+        return op;
+      });
+      ExpectSameState(s);
+      EXPECT_EQ(s.gradient->cuda, gradient.initial);
+      int64_t different = 0;
+      const int64_t bytes = SizeOf(dtype);
+      for (int64_t i = 0; i < count; ++i) {
+        uint32_t cpu = 0, cuda = 0;
+        std::memcpy(&cpu, s.speculated->CpuResult() + i * bytes, bytes);
+        std::memcpy(&cuda, s.speculated->cuda.data() + i * bytes, bytes);
+        const int shift = dtype == DType::kF32 ? 0 : 16;
+        different += cpu != cuda && !(IsNan(cpu << shift) && IsNan(cuda << shift));
+      }
+      EXPECT_EQ(different, 0) << "of " << count;
+    }
+  }
+}
+
 TEST_F(CudaAdamWTest, TheLowestBadElementIsNamed) {
   const int64_t count = 50'000;
   const State s = MakeState(count, DType::kBF16, 9);
