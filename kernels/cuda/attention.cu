@@ -4,6 +4,7 @@
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/validate.h"
 #include "runtime/base/status.h"
+#include "runtime/device/cuda_status.h"
 
 namespace strata::cuda {
 namespace {
@@ -42,6 +43,30 @@ bool FitsTensorCores(const Op& op, std::initializer_list<const void*> pointers) 
          CanPack(pointers, {op.head_dim, op.row_stride});
 }
 
+#if STRATA_HAS_SM90
+/// Warpgroup multiplications are code for one kind of card only.
+absl::StatusOr<bool> HasWarpgroups() {
+  int device = 0, major = 0, minor = 0;
+  STRATA_CUDA_RETURN_IF_ERROR(cudaGetDevice(&device), "Attention");
+  STRATA_CUDA_RETURN_IF_ERROR(
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+      "Attention");
+  STRATA_CUDA_RETURN_IF_ERROR(
+      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
+      "Attention");
+  return major == 9 && minor == 0;
+}
+#endif
+
+template <typename Op>
+absl::Status LaunchOnTensorCores(cudaStream_t stream, const Op& op) {
+#if STRATA_HAS_SM90
+  STRATA_ASSIGN_OR_RETURN(const bool warpgroups, HasWarpgroups());
+  if (warpgroups) return LaunchWarpgroup(stream, op);
+#endif
+  return LaunchTensorCore(stream, op);
+}
+
 }  // namespace
 
 absl::Status LaunchDelta(cudaStream_t stream, const AttentionBackward& op,
@@ -57,7 +82,7 @@ absl::Status LaunchDelta(cudaStream_t stream, const AttentionBackward& op,
 absl::Status Launch(cudaStream_t stream, const AttentionForward& op) {
   STRATA_RETURN_IF_ERROR(Validate(op));
   return FitsTensorCores(op, {op.output, op.query, op.key, op.value})
-             ? LaunchTensorCore(stream, op)
+             ? LaunchOnTensorCores(stream, op)
              : LaunchPlain(stream, op);
 }
 
@@ -66,7 +91,7 @@ absl::Status Launch(cudaStream_t stream, const AttentionBackward& op) {
   return FitsTensorCores(op,
                          {op.query_gradient, op.key_gradient, op.value_gradient,
                           op.output_gradient, op.output, op.query, op.key, op.value})
-             ? LaunchTensorCore(stream, op)
+             ? LaunchOnTensorCores(stream, op)
              : LaunchPlain(stream, op);
 }
 

@@ -1,7 +1,7 @@
-/// The two forms of attention on CUDA, behind Launch(AttentionForward /
-/// AttentionBackward): on tensor cores for bf16 heads of at most 128 columns that
-/// 16-byte accesses fit, and plain fp32 arithmetic for everything else. Which one runs
-/// depends on shapes and alignment only.
+/// The forms of attention on CUDA, behind Launch(AttentionForward / AttentionBackward):
+/// on tensor cores for bf16 heads of at most 128 columns that 16-byte accesses fit, and
+/// plain fp32 arithmetic for everything else. On a card of compute capability 9.0 whole
+/// warpgroups multiply. Which one runs depends on card, shapes and alignment only.
 #pragma once
 
 #include <absl/status/status.h>
@@ -16,6 +16,9 @@ inline constexpr int64_t kTensorCoreHeadDimMax = 128;
 
 absl::Status LaunchTensorCore(cudaStream_t stream, const AttentionForward& op);
 absl::Status LaunchTensorCore(cudaStream_t stream, const AttentionBackward& op);
+/// REQUIRES: compute capability 9.0, and a build that has code for it.
+absl::Status LaunchWarpgroup(cudaStream_t stream, const AttentionForward& op);
+absl::Status LaunchWarpgroup(cudaStream_t stream, const AttentionBackward& op);
 absl::Status LaunchPlain(cudaStream_t stream, const AttentionForward& op);
 absl::Status LaunchPlain(cudaStream_t stream, const AttentionBackward& op);
 

@@ -1,4 +1,5 @@
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention_softmax.cuh"
 #include "kernels/cuda/attention_tiles.cuh"
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/reduce.cuh"
@@ -15,57 +16,6 @@ static_assert(kKeys == kOwnRows);
 template <int kWidth>
 constexpr int SharedBytes() {
   return 3 * kKeys * kWidth * 2 + kKeys * 4;
-}
-
-/// The online softmax of the two rows that a lane works on: row() and row() + 8.
-struct RunningSoftmax {
-  float max[2] = {-INFINITY, -INFINITY};  // of the unscaled scores
-  float sum[2] = {0.0f, 0.0f};            // this lane's part
-
-  /// Turns scores into weights 2^(factor * (score - max)); `shrink` is what earlier
-  /// sums are to be multiplied with.
-  __device__ void Update(float (&scores)[kKeys / 8][4], float factor,
-                         float (&shrink)[2]) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      float largest = max[half];
-#pragma unroll
-      for (int n = 0; n < kKeys / 8; ++n) {
-        largest = fmaxf(largest, fmaxf(scores[n][2 * half], scores[n][2 * half + 1]));
-      }
-      largest = ReduceLanes<4>(largest, MaxOperation());
-      // A row that has seen no key of its document yet has no maximum.
-      const float base = largest == -INFINITY ? 0.0f : largest * factor;
-      shrink[half] = Exp2(max[half] * factor - base);
-      max[half] = largest;
-      float added = 0.0f;
-#pragma unroll
-      for (int n = 0; n < kKeys / 8; ++n) {
-#pragma unroll
-        for (int i = 2 * half; i < 2 * half + 2; ++i) {
-          scores[n][i] = Exp2(scores[n][i] * factor - base);
-          added += scores[n][i];
-        }
-      }
-      sum[half] = sum[half] * shrink[half] + added;
-    }
-  }
-};
-
-/// Scores of keys that a query may not see become -infinity. `query` is that of the
-/// lane's first row; key i of the tile is `first_key` + i.
-__device__ void MaskScores(float (&scores)[kKeys / 8][4], int query, int first_key,
-                           const int (&query_documents)[2], const int32_t* documents) {
-#pragma unroll
-  for (int n = 0; n < kKeys / 8; ++n) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int key = n * 8 + LanePlace::column() + i % 2;
-      const bool visible = first_key + key <= query + i / 2 * 8 &&
-                           documents[key] == query_documents[i / 2];
-      if (!visible) scores[n][i] = -INFINITY;
-    }
-  }
 }
 
 /// A block computes 64 queries of one head of one sequence. Late queries see the most
@@ -118,7 +68,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
 
   const float factor = op.scale * kLog2E;
   const int last_tile = first_query / kKeys;
-  RunningSoftmax softmax;
+  RunningSoftmax<kKeys> softmax;
   float output[kWidth / 8][4] = {};
   for (; tile <= last_tile; ++tile) {
     StartLoad<kKeys>(value_tile, values, tile * kKeys);
@@ -126,7 +76,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
     float scores[kKeys / 8][4];
     MultiplyTransposed<kKeys>(scores, query_tile, own_row, key_tile);
     if (tile == last_tile || !span.uniform) {
-      MaskScores(scores, query, tile * kKeys, query_documents, key_documents);
+      MaskScores<kKeys>(scores, query, tile * kKeys, query_documents, key_documents);
     }
     WaitForCopies<0>();
     __syncthreads();  // the values are there, and nobody reads the keys any more

@@ -51,14 +51,15 @@ struct HeadRows {
   int length;                 // rows from here on read as zero
 };
 
-/// Starts copying kRows rows from `first_row` on into `tile`. The whole block calls it.
-template <int kRows, int kWidth>
-__device__ void StartLoad(Tile<kWidth> tile, const HeadRows& rows, int first_row) {
-  constexpr int kChunks = Tile<kWidth>::kChunks;
-  static_assert(kRows * kChunks % kAttentionThreads == 0);
+/// Starts copying kRows rows from `first_row` on into `tile`. The whole block of
+/// kThreads calls it.
+template <int kRows, int kThreads = kAttentionThreads, typename AnyTile>
+__device__ void StartLoad(AnyTile tile, const HeadRows& rows, int first_row) {
+  constexpr int kChunks = AnyTile::kChunks;
+  static_assert(kRows * kChunks % kThreads == 0);
 #pragma unroll
-  for (int i = 0; i < kRows * kChunks / kAttentionThreads; ++i) {
-    const int index = i * kAttentionThreads + threadIdx.x;
+  for (int i = 0; i < kRows * kChunks / kThreads; ++i) {
+    const int index = i * kThreads + threadIdx.x;
     const int row = index / kChunks;
     const int chunk = index % kChunks;
     const bool valid = first_row + row < rows.length && chunk * 8 < rows.head_dim;
@@ -144,10 +145,11 @@ struct DocumentSpan {
   bool uniform;  // all of them are one document: nothing to mask
 };
 
-/// The own rows are [own, own + kOwnRows), as far as they lie before `end`. The whole
-/// block calls it, once.
-__device__ inline DocumentSpan SpanOfDocuments(const int32_t* documents, int begin,
-                                               int end, int own) {
+/// The own rows are [own, own + kOwn), as far as they lie before `end`. The whole block
+/// of kThreads calls it, once.
+template <int kOwn = kOwnRows, int kThreads = kAttentionThreads>
+__device__ DocumentSpan SpanOfDocuments(const int32_t* documents, int begin, int end,
+                                        int own) {
   __shared__ int bounds[4];  // lowest and highest document, first and last row
   if (threadIdx.x == 0) {
     bounds[0] = INT32_MAX;
@@ -156,8 +158,7 @@ __device__ inline DocumentSpan SpanOfDocuments(const int32_t* documents, int beg
     bounds[3] = begin;
   }
   __syncthreads();
-  for (int row = own + threadIdx.x; row < end && row < own + kOwnRows;
-       row += kAttentionThreads) {
+  for (int row = own + threadIdx.x; row < end && row < own + kOwn; row += kThreads) {
     atomicMin(&bounds[0], documents[row]);
     atomicMax(&bounds[1], documents[row]);
   }
@@ -167,7 +168,7 @@ __device__ inline DocumentSpan SpanOfDocuments(const int32_t* documents, int beg
   bool same = low == high;
   int first = end;
   int last = begin;
-  for (int row = begin + threadIdx.x; row < end; row += kAttentionThreads) {
+  for (int row = begin + threadIdx.x; row < end; row += kThreads) {
     const int document = documents[row];
     same &= document == low;
     if (document < low || document > high) continue;
