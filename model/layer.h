@@ -23,7 +23,7 @@ namespace strata {
 /// One tensor of a layer. Trainable tensors come before frozen ones in the flat buffer
 /// (the builder of the layout sorts them; order is kept otherwise).
 struct TensorSpec {
-  std::string name;            // as in the checkpoint: "model.layers.0.mlp.up_proj.weight"
+  std::string name;  // as in the checkpoint: "model.layers.0.mlp.up_proj.weight"
   std::vector<int64_t> shape;  // row-major
   bool trainable = true;
   bool decays = true;  // weight decay applies
@@ -58,8 +58,9 @@ struct MicroBatchInputs {
 struct LayerContext {
   Stream& stream;
   Kernels& kernels;
-  std::byte* matmul_workspace;  // Kernels::matmul_workspace_bytes()
-  MicroBatchShape shape;
+  std::byte* matmul_workspace;    // Kernels::matmul_workspace_bytes()
+  MicroBatchShape shape;          // of this call: in training always the planned one
+  MicroBatchShape planned_shape;  // that Footprint and WriteConstants were asked for
   MicroBatchInputs inputs;
   const std::byte* constants;       // what Layer::WriteConstants made, on the device
   const std::byte* weights;         // flat, tensor i at offset i of the layout
@@ -72,12 +73,16 @@ struct LayerContext {
   // Backward only:
   const std::byte* output_gradient;  // null for the last layer
   std::byte* input_gradient;         // null if nobody below needs it
-  float* accumulator;                // fp32, flat over the trainable tensors; += into it
-  float* shared_accumulator;         // fp32, flat over the shared layer's trainable tensors
+  float* accumulator;         // fp32, flat over the trainable tensors; += into it
+  float* shared_accumulator;  // fp32, flat over the shared layer's trainable tensors
   // The last layer only:
-  double* loss_sum;   // sum of the losses of this micro-batch's trained tokens
-  float loss_scale;   // 1 / trained tokens of the whole step
-  float* logits;      // null unless the caller wants them: F32 [tokens, vocab]
+  double* loss_sum;  // sum of the losses of this micro-batch's trained tokens
+  float loss_scale;  // 1 / trained tokens of the whole step
+  float* logits;     // null unless the caller wants them: F32 [tokens, vocab]
+  /// Forward only. Not null: only the logits of these tokens are wanted,
+  /// [logit_row_count, vocab], and no loss; each in [0, tokens).
+  const int32_t* logit_rows;
+  int64_t logit_row_count;
   /// Forward is run again to get `saved` back: `output` is null if nobody reads it.
   bool recompute;
 };
@@ -93,8 +98,8 @@ class Layer {
   /// Index of an earlier layer whose weights this one reads too (tied head), or -1.
   virtual int shared_layer() const { return -1; }
 
-  /// Index of an earlier layer with the same constants, which this one is given in place
-  /// of its own, or -1. (Every block reads the same rotary tables.)
+  /// Index of an earlier layer with the same constants, which this one is given in
+  /// place of its own, or -1. (Every block reads the same rotary tables.)
   virtual int constants_layer() const { return -1; }
 
   /// Read-only tables that live on the device for the whole run (rotary tables).
@@ -112,19 +117,19 @@ class Layer {
 };
 
 /// Where each tensor lies in its layer's flat buffer. Tensors start at multiples of 128
-/// elements (256 bytes in BF16); the trainable part and the whole are padded to a multiple
-/// of kTileElements, so that slices can be cut at norm tiles and at 4 KiB. Padding is zero
-/// and stays zero.
+/// elements (256 bytes in BF16); the trainable part and the whole are padded to a
+/// multiple of kTileElements, so that slices can be cut at norm tiles and at 4 KiB.
+/// Padding is zero and stays zero.
 struct TensorPlacement {
   TensorSpec spec;
   int64_t first_element;
   int64_t count;
 };
 struct LayerLayout {
-  std::vector<TensorPlacement> tensors;  // trainable ones first
-  int64_t trainable_elements = 0;        // padded
-  int64_t total_elements = 0;            // padded
-  int64_t parameter_count = 0;           // without padding
+  std::vector<TensorPlacement> tensors;                       // trainable ones first
+  int64_t trainable_elements = 0;                             // padded
+  int64_t total_elements = 0;                                 // padded
+  int64_t parameter_count = 0;                                // without padding
   const TensorPlacement& Find(absl::string_view name) const;  // CHECKs that it exists
 };
 LayerLayout MakeLayout(const Layer& layer);

@@ -150,7 +150,7 @@ absl::Status LlamaBlock::Rotate(const LayerContext& context, std::byte* qkv,
   return context.kernels.Run(context.stream,
                              Rope{.values = qkv,
                                   .cosines = tables,
-                                  .sines = tables + TableElements(context.shape),
+                                  .sines = tables + TableElements(context.planned_shape),
                                   .positions = context.inputs.positions,
                                   .rows = context.shape.tokens(),
                                   // Keys stand behind the queries of a row.

@@ -49,6 +49,7 @@ class Head final : public Layer {
   }
 
   absl::Status Forward(const LayerContext& context) const override {
+    if (context.logit_rows != nullptr) return RunRows(context);
     return Run(context, /*train=*/false);
   }
   absl::Status Backward(const LayerContext& context) const override {
@@ -97,6 +98,8 @@ class Head final : public Layer {
   }
 
   absl::Status Run(const LayerContext& context, bool train) const;
+  /// Only the logits of context.logit_rows.
+  absl::Status RunRows(const LayerContext& context) const;
   absl::Status RunChunk(const LayerContext& context, const Scratch& scratch,
                         int64_t first, int64_t rows, bool train) const;
 
@@ -148,6 +151,44 @@ absl::Status Head::Run(const LayerContext& context, bool train) const {
       .width = config_.hidden,
       .dtype = dtype_,
       .workspace = scratch.norm});
+}
+
+absl::Status Head::RunRows(const LayerContext& context) const {
+  const Scratch scratch = Cut(context.shape, context.workspace);
+  const TensorPlacement& norm = layout_.Find("model.norm.weight");
+  const int64_t rows = context.logit_row_count;
+  const auto run = [&](const auto& op) {
+    return context.kernels.Run(context.stream, op);
+  };
+  // To gather rows by number is what an embedding does.
+  std::byte* const gathered = scratch.normed_gradient;
+  STRATA_RETURN_IF_ERROR(run(EmbeddingForward{.output = gathered,
+                                              .weight = context.input,
+                                              .tokens = context.logit_rows,
+                                              .rows = rows,
+                                              .width = config_.hidden,
+                                              .vocab = context.shape.tokens(),
+                                              .dtype = dtype_}));
+  STRATA_RETURN_IF_ERROR(run(
+      RmsNormForward{.output = scratch.normed,
+                     .inverse_rms = scratch.inverse_rms,
+                     .input = gathered,
+                     .weight = context.weights + norm.first_element * SizeOf(dtype_),
+                     .rows = rows,
+                     .width = config_.hidden,
+                     .epsilon = static_cast<float>(config_.rms_norm_eps),
+                     .dtype = dtype_}));
+  STRATA_RETURN_IF_ERROR(run(Matmul{.c = context.logits,
+                                    .a = scratch.normed,
+                                    .b = Weight(context),
+                                    .m = rows,
+                                    .n = config_.vocab,
+                                    .k = config_.hidden,
+                                    .transpose_b = true,
+                                    .dtype = dtype_,
+                                    .c_dtype = DType::kF32,
+                                    .workspace = context.matmul_workspace}));
+  return run(Fill{context.loss_sum, sizeof(double)});
 }
 
 absl::Status Head::RunChunk(const LayerContext& context, const Scratch& scratch,

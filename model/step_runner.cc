@@ -58,7 +58,8 @@ absl::Status StepRunner::Run(const OpCall& call, Stream& stream) {
 absl::Status StepRunner::RunLayer(const OpCall& call, Stream& stream) {
   const RunScalars& scalars = scalars_[call.run % scalars_.size()];
   const size_t layer = static_cast<size_t>(call.op.layer);
-  const int64_t tokens = model_.micro_batch.tokens();
+  const MicroBatchShape shape = scalars.shape.value_or(model_.micro_batch);
+  const int64_t tokens = shape.tokens();
   const int32_t* inputs = call.At<const int32_t>(Operand::kInputs);
   std::byte* const workspace = call.At(Operand::kWorkspace);
   const std::byte* constants = call.At(Operand::kConstants);
@@ -68,7 +69,8 @@ absl::Status StepRunner::RunLayer(const OpCall& call, Stream& stream) {
       .stream = stream,
       .kernels = device_kernels_,
       .matmul_workspace = workspace,
-      .shape = model_.micro_batch,
+      .shape = shape,
+      .planned_shape = model_.micro_batch,
       .inputs = inputs == nullptr
                     ? MicroBatchInputs{}
                     : MicroBatchInputs{inputs, inputs + tokens, inputs + 2 * tokens,
@@ -88,6 +90,8 @@ absl::Status StepRunner::RunLayer(const OpCall& call, Stream& stream) {
       .loss_sum = call.At<double>(Operand::kLoss),
       .loss_scale = scalars.loss_scale,
       .logits = logits,
+      .logit_rows = scalars.logit_rows,
+      .logit_row_count = scalars.logit_row_count,
       .recompute = call.op.recompute,
   };
   const Layer& model_layer = *model_.layers[layer];

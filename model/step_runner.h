@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "model/layer.h"
@@ -21,6 +22,10 @@ struct RunScalars {
   float* logits =
       nullptr;  // evaluation: where the head writes them, [micro-batch, tokens, vocab]
   int64_t logits_stride = 0;  // elements of one micro-batch's logits
+  /// Not null: the tokens whose logits are wanted, and no loss.
+  const int32_t* logit_rows = nullptr;
+  int64_t logit_row_count = 0;
+  std::optional<MicroBatchShape> shape;  // if smaller than planned
 };
 
 class StepRunner final : public OperationRunner {

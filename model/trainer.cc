@@ -32,6 +32,7 @@ class TrainerImpl final : public Trainer {
                                   double learning_rate) override;
   absl::StatusOr<double> Evaluate(std::span<const MicroBatch> micro_batches,
                                   std::span<float> logits) override;
+  absl::Status Logits(const MicroBatch& batch, const LogitsRequest& request) override;
   absl::Status Settle() override;
   absl::Status ReadWeights(const TensorWriter& writer) override;
   absl::Status ReadState(StateKind kind, const TensorWriter& writer) override;
@@ -48,7 +49,8 @@ class TrainerImpl final : public Trainer {
 
  private:
   absl::Status InitHomes();
-  void WriteInputs(int32_t slot, const MicroBatch& batch);
+  /// The inputs of a micro-batch of `tokens` tokens.
+  void WriteInputs(int32_t slot, const MicroBatch& batch, int64_t tokens);
   void WriteUntrainedInputs(int32_t slot);
   absl::StatusOr<StepReport> RunPlan(const PlanKey& key, const RunScalars& scalars);
   PlanKey NextStep(int32_t micro_batches) const;
@@ -157,8 +159,7 @@ absl::Status TrainerImpl::Restore(const TrainerProgress& progress,
   return WriteHomeParts(model_, layouts_, plan_.set, fill, *executor_);
 }
 
-void TrainerImpl::WriteInputs(int32_t slot, const MicroBatch& batch) {
-  const int64_t tokens = model_.micro_batch.tokens();
+void TrainerImpl::WriteInputs(int32_t slot, const MicroBatch& batch, int64_t tokens) {
   auto* target =
       reinterpret_cast<int32_t*>(Host<std::byte>(plan_.set.layout.inputs_host) +
                                  slot * plan_.set.trace.input_bytes);
@@ -214,7 +215,7 @@ absl::StatusOr<StepResult> TrainerImpl::Step(std::span<const MicroBatch> micro_b
     result.trained_tokens +=
         std::count_if(batch.targets.begin(), batch.targets.end(),
                       [](int32_t target) { return target != kIgnoredLabel; });
-    WriteInputs(slot++, batch);
+    WriteInputs(slot++, batch, model_.micro_batch.tokens());
   }
   if (result.trained_tokens == 0) {
     result.skipped = true;
@@ -335,7 +336,7 @@ absl::StatusOr<double> TrainerImpl::Evaluate(std::span<const MicroBatch> micro_b
                                   static_cast<size_t>(model_.micro_batches));
     for (int32_t slot = 0; slot < model_.micro_batches; ++slot) {
       if (static_cast<size_t>(slot) < count) {
-        WriteInputs(slot, micro_batches[first + static_cast<size_t>(slot)]);
+        WriteInputs(slot, micro_batches[first + static_cast<size_t>(slot)], tokens);
       } else {
         WriteUntrainedInputs(slot);
       }
@@ -354,6 +355,33 @@ absl::StatusOr<double> TrainerImpl::Evaluate(std::span<const MicroBatch> micro_b
     first += count;
   }
   return sum;
+}
+
+absl::Status TrainerImpl::Logits(const MicroBatch& batch,
+                                 const LogitsRequest& request) {
+  STRATA_CHECK(model_.micro_batches == 1 && !request.rows.empty() &&
+               request.shape.sequences <= model_.micro_batch.sequences &&
+               request.shape.length <= model_.micro_batch.length);
+  STRATA_RETURN_IF_ERROR(Settle());
+  // The device reads the rows from host memory, and writes the logits there.
+  const int64_t value_bytes =
+      AlignUp(static_cast<int64_t>(request.values.size_bytes()), 256);
+  const int64_t row_bytes = static_cast<int64_t>(request.rows.size_bytes());
+  STRATA_ASSIGN_OR_RETURN(
+      const Buffer buffer,
+      options_.device->Allocate(MemoryKind::kPinnedHost, value_bytes + row_bytes));
+  std::memcpy(buffer.data() + value_bytes, request.rows.data(),
+              request.rows.size_bytes());
+  WriteInputs(0, batch, request.shape.tokens());
+  RunScalars scalars;
+  scalars.shape = request.shape;
+  scalars.logits = reinterpret_cast<float*>(buffer.data());
+  scalars.logit_rows = reinterpret_cast<int32_t*>(buffer.data() + value_bytes);
+  scalars.logit_row_count = static_cast<int64_t>(request.rows.size());
+  const PlanKey key{PlanKind::kEvaluate, Border::kSettled, 1, true};
+  STRATA_RETURN_IF_ERROR(RunPlan(key, scalars).status());
+  std::memcpy(request.values.data(), buffer.data(), request.values.size_bytes());
+  return absl::OkStatus();
 }
 
 absl::Status TrainerImpl::ReadWeights(const TensorWriter& writer) {

@@ -54,6 +54,9 @@ struct TrainerOptions {
   /// Sizes of partial steps that will come up (the end of an epoch), beside full ones.
   std::vector<int32_t> partial_steps;
   bool evaluates = false;
+  /// False: nothing is ever trained, and no tensor of the model may be trainable. Only
+  /// weights are kept then.
+  bool trains = true;
   KernelOptions kernels;
   Device* device = nullptr;       // computes; outlives the trainer
   Device* host_device = nullptr;  // a CpuDevice for the cpu lane; may be `device`
@@ -90,6 +93,14 @@ using TensorReader = std::function<absl::Status(const TensorSpec& tensor, int64_
 /// bf16 training the weights, not the masters.
 using TensorWriter = std::function<absl::Status(const TensorSpec& tensor, int64_t first,
                                                 std::span<const float> values)>;
+
+/// Which logits Trainer::Logits computes.
+struct LogitsRequest {
+  /// Of the micro-batch: as planned, or fewer sequences, or shorter ones.
+  MicroBatchShape shape;
+  std::span<const int32_t> rows;  // tokens of the micro-batch, in [0, shape.tokens())
+  std::span<float> values;        // receives fp32 [rows, vocab]
+};
 
 /// One kind of state of a tensor, for tests and checkpoints: fp32 master and moments.
 enum class StateKind : uint8_t { kMaster, kMoment1, kMoment2 };
@@ -131,6 +142,12 @@ class Trainer {
   /// every token's logits, fp32 [micro-batch, token, vocab].
   virtual absl::StatusOr<double> Evaluate(std::span<const MicroBatch> micro_batches,
                                           std::span<float> logits = {}) = 0;
+
+  /// Logits of some tokens of one micro-batch, whose spans hold request.shape.tokens()
+  /// values; its targets are not read. Settles first. REQUIRES:
+  /// TrainerOptions::evaluates and one micro-batch in a step.
+  virtual absl::Status Logits(const MicroBatch& batch,
+                              const LogitsRequest& request) = 0;
 
   /// Applies everything that is pending.
   virtual absl::Status Settle() = 0;

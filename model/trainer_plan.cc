@@ -42,7 +42,7 @@ absl::StatusOr<PlannedStep> PlanTraining(const ModelShape& model,
   request.profile = options.profile;
   request.pins = options.pins;
   request.overrides = options.overrides;
-  request.plans.train_micro_batches = {model.micro_batches};
+  if (options.trains) request.plans.train_micro_batches = {model.micro_batches};
   for (const int32_t count : options.partial_steps) {
     auto& counts = request.plans.train_micro_batches;
     if (std::find(counts.begin(), counts.end(), count) == counts.end())

@@ -13,6 +13,7 @@
 #include "model/safetensors_writer.h"
 #include "runtime/base/status.h"
 #include "tools/cli/program.h"
+#include "tools/tiertrain/generate.h"
 #include "tools/tiertrain/loop.h"
 #include "tools/tiertrain/report.h"
 #include "tools/tiertrain/setup.h"
@@ -157,7 +158,7 @@ int Main(int argc, char** argv) {
     absl::Status status = PrintPlan(run);
     return status.ok() ? cli::kDone : cli::Refuse(status);
   }
-  return Train(run);
+  return run.generation ? GenerateTexts(run, g_interrupted) : Train(run);
 }
 
 }  // namespace

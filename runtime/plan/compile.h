@@ -15,6 +15,7 @@ namespace strata {
 /// Which plans a run needs.
 struct PlanSetOptions {
   /// Micro-batch counts of training steps: the full window and the last, partial ones.
+  /// None for a model that is only evaluated, all of which is frozen.
   std::vector<int32_t> train_micro_batches;
   bool evaluate = false;  // with StepTrace::micro_batches
 };

@@ -103,6 +103,9 @@ std::vector<TierKind> Search::ActivationChoices() const {
 
 // Only the steady step and its link to itself are needed to price a candidate.
 std::vector<PlanKey> Search::SearchKeys(const Decisions& decisions) const {
+  if (request_.plans.train_micro_batches.empty()) {
+    return PlanKeys(trace_, decisions, request_.plans);  // nothing but the evaluation
+  }
   std::vector<PlanKey> keys =
       PlanKeys(trace_, decisions, {{trace_.micro_batches}, false});
   const auto steady = std::find_if(keys.begin(), keys.end(), [](const PlanKey& key) {

@@ -1,5 +1,6 @@
 #include "tests/support/fixture_t0.h"
 
+#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 
@@ -87,10 +88,12 @@ std::vector<float> FixtureTensor(const TensorShape& tensor) {
   int64_t count = 1;
   for (int64_t extent : tensor.shape) count *= extent;
   const uint32_t stream = Fnv1a(tensor.name);
+  const bool is_norm =
+      tensor.shape.size() == 1 && !absl::EndsWith(tensor.name, ".bias");
   std::vector<float> values(static_cast<size_t>(count));
   for (size_t i = 0; i < values.size(); ++i) {
     const double r = Hash(static_cast<uint32_t>(i), stream) / 4294967296.0 - 0.5;
-    values[i] = static_cast<float>(tensor.shape.size() == 1 ? 1 + 0.4 * r : 0.5 * r);
+    values[i] = static_cast<float>(is_norm ? 1 + 0.4 * r : 0.5 * r);
   }
   return values;
 }
@@ -130,6 +133,12 @@ std::string FixtureConfigJson(const TransformerConfig& config) {
                                        {"initializer_range", 0.02},
                                        {"torch_dtype", dtype}};
   return json.dump(1);
+}
+
+absl::Status WriteFixture(absl::string_view directory, const TransformerConfig& config,
+                          const std::string& config_json) {
+  STRATA_RETURN_IF_ERROR(WriteFixture(directory, config, 1));
+  return WriteText(absl::StrCat(directory, "/config.json"), config_json);
 }
 
 absl::Status WriteFixture(absl::string_view directory, const TransformerConfig& config,

@@ -3,8 +3,8 @@
 /// losses that tests expect of it were computed elsewhere in double precision.
 ///
 /// Element i of tensor NAME is r = hash(i, FNV-1a-32(NAME)) / 2^32 - 0.5, scaled to 0.5
-/// r in matrices and 1 + 0.4 r in vectors. Token j of sequence s is hash(j, 1000 + s)
-/// modulo the vocabulary.
+/// r in matrices and biases and 1 + 0.4 r in other vectors. Token j of sequence s is
+/// hash(j, 1000 + s) modulo the vocabulary.
 #pragma once
 
 #include <absl/status/status.h>
@@ -33,5 +33,9 @@ std::string FixtureConfigJson(const TransformerConfig& config);
 /// files with an index. Creates the directory.
 absl::Status WriteFixture(absl::string_view directory, const TransformerConfig& config,
                           int shards);
+
+/// The same as one file, with another text of config.json.
+absl::Status WriteFixture(absl::string_view directory, const TransformerConfig& config,
+                          const std::string& config_json);
 
 }  // namespace strata

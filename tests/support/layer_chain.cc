@@ -90,7 +90,8 @@ LayerContext LayerChain::Context(const Batch& batch, size_t layer,
   LayerContext context{.stream = stream_,
                        .kernels = *kernels_,
                        .matmul_workspace = matmul_workspace_.bytes(),
-                       .shape = shape_};
+                       .shape = shape_,
+                       .planned_shape = shape_};
   context.inputs = {batch.tokens.data(), batch.targets.data(), batch.positions.data(),
                     batch.documents.data()};
   context.constants = PointerOrNull(constants_state.constants);

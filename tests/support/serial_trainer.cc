@@ -88,7 +88,8 @@ LayerContext SerialTrainer::Context(size_t l, const MicroBatch& batch) {
   LayerContext context{.stream = *stream_,
                        .kernels = *kernels_,
                        .matmul_workspace = matmul_workspace_.data(),
-                       .shape = model_.micro_batch};
+                       .shape = model_.micro_batch,
+                       .planned_shape = model_.micro_batch};
   context.inputs = {batch.tokens.data(), batch.targets.data(), batch.positions.data(),
                     batch.documents.data()};
   context.constants = constants_[constants].data();

@@ -2,6 +2,8 @@
 
 #include <absl/strings/str_cat.h>
 
+#include <utility>
+
 #include "runtime/base/status.h"
 
 namespace strata {
@@ -128,6 +130,46 @@ void AddOutput(cli::Flags& flags, TrainCommand& c) {
             {"F.safetensors", "logits of the first row of --eval_file after training"});
 }
 
+void AddGeneration(cli::Flags& flags, TrainCommand& c) {
+  flags.BeginGroup("Generation, in place of training");
+  flags.Add("generate", &c.prompt_file,
+            {"F.jsonl",
+             "continue the prompts in F, {\"input_ids\": [..]} a line; JSON "
+             "lines with output_ids go to standard output",
+             "train"});
+  flags.Add("max_new_tokens", &c.max_new_tokens,
+            {"N", "new tokens of a prompt at most", "64", 1, 1 << 20});
+  flags.Add("temperature", &c.temperature,
+            {"X",
+             "0 = always the likeliest token; 1 = as the model has it, drawn by "
+             "--seed",
+             "0", 0});
+}
+
+absl::Status CheckGeneration(const TrainCommand& c) {
+  if (!c.prompt_file) {
+    const char* lonely = c.max_new_tokens ? "--max_new_tokens"
+                         : c.temperature  ? "--temperature"
+                                          : nullptr;
+    if (lonely == nullptr) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(lonely, " goes with --generate"));
+  }
+  const std::pair<const char*, bool> others[] = {
+      {"--train_file", !c.train_files.empty()},
+      {"--synthetic_data", c.synthetic_data},
+      {"--eval_file", c.eval_file.has_value()},
+      {"--output_dir", c.output_directory.has_value()},
+      {"--log_file", c.log_file.has_value()},
+      {"--timeline", c.timeline.has_value()},
+      {"--logits_file", c.logits_file.has_value()}};
+  for (const auto& [name, given] : others) {
+    if (!given) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--generate and ", name, " exclude each other"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 cli::Flags TrainFlagTable(TrainCommand& command) {
@@ -139,9 +181,12 @@ cli::Flags TrainFlagTable(TrainCommand& command) {
       {"tiertrain --model_name_or_path M --train_file data.safetensors --bf16 "
        "--device_memory 24GiB --output_dir out",
        "tiertrain --model_name_or_path M --train_file data.jsonl --deepspeed "
-       "ds.json --explain_plan"});
+       "ds.json --explain_plan",
+       "tiertrain --model_name_or_path M --generate prompts.jsonl --device_memory "
+       "2GiB"});
   AddModelAndData(flags, command);
   AddTraining(flags, command);
+  AddGeneration(flags, command);
   AddTiers(flags, command);
   AddCheckpoints(flags, command);
   AddOutput(flags, command);
@@ -152,7 +197,8 @@ absl::Status TrainCommand::Finish() {
   if (model_directory.empty()) {
     return absl::InvalidArgumentError("--model_name_or_path is missing");
   }
-  if (train_files.empty() == !synthetic_data && !explain_config) {
+  STRATA_RETURN_IF_ERROR(CheckGeneration(*this));
+  if (train_files.empty() == !synthetic_data && !explain_config && !prompt_file) {
     return absl::InvalidArgumentError(
         synthetic_data ? "--synthetic_data and --train_file exclude each other"
                        : "--train_file is missing (or --synthetic_data)");

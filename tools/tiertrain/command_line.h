@@ -32,6 +32,9 @@ struct TrainCommand {
   int64_t threads = 0;
   bool explain_config = false, explain_plan = false;
   std::optional<std::string> log_file, timeline, logits_file;
+  std::optional<std::string> prompt_file;
+  std::optional<int64_t> max_new_tokens;
+  std::optional<double> temperature;
   TrainFlags flags;
 
   /// Checks what the table of flags cannot, and fills flags.placement and nvme_paths.

@@ -43,19 +43,24 @@ std::map<std::string, TierBytes> HomeBytes(const PlanSet& set) {
 }
 
 // What the process is planned to hold in host memory at most: what it held before, the
-// arenas that lie there, and one slice while weights are read and written.
+// arenas that lie there, and one slice, or the frozen part of a layer, while weights
+// are read and written.
 int64_t PlannedProcessBytes(const TrainingRun& run) {
   const PlanSet& set = run.trainer->plan().set;
-  int64_t slice_elements = 0;
-  for (const LayerPlacement& layer : set.layout.layers) {
-    for (const SliceLayout& slice : layer.slices) {
-      slice_elements = std::max(slice_elements, slice.elements());
-    }
-  }
   const StateFormat& format = set.trace.format;
+  int64_t piece_bytes = 0;
+  for (size_t l = 0; l < set.layout.layers.size(); ++l) {
+    for (const SliceLayout& slice : set.layout.layers[l].slices) {
+      piece_bytes =
+          std::max(piece_bytes, slice.elements() * (4 + format.weight + format.state));
+    }
+    const LayerTrace& layer = set.trace.layers[l];
+    piece_bytes =
+        std::max(piece_bytes, (layer.total_elements - layer.trainable_elements) *
+                                  (4 + format.weight));
+  }
   return run.process_bytes_before + set.arena_bytes.host +
-         (run.cuda ? 0 : set.arena_bytes.device) +
-         slice_elements * (4 + format.weight + format.state);
+         (run.cuda ? 0 : set.arena_bytes.device) + piece_bytes;
 }
 
 Json TiersJson(const TierBytes& bytes) {

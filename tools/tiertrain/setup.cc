@@ -19,6 +19,7 @@
 #include "runtime/device/cuda_device.h"
 #include "tiers/nvme_store.h"
 #include "tools/machine/find_profile.h"
+#include "tools/tiertrain/generate.h"
 #include "tools/tiertrain/outputs.h"
 #include "tools/tiertrain/process_memory.h"
 
@@ -209,6 +210,7 @@ absl::Status PrepareRun(TrainingRun& run) {
                             HfCheckpoint::Open(run.command.model_directory));
     STRATA_RETURN_IF_ERROR(run.checkpoint->Verify(run.model_config.shape));
   }
+  if (run.command.prompt_file) return ReadPrompts(run);
   STRATA_RETURN_IF_ERROR(OpenData(run));
   STRATA_RETURN_IF_ERROR(SizeSteps(run));
   return CheckResumePoint(run);
@@ -216,7 +218,9 @@ absl::Status PrepareRun(TrainingRun& run) {
 
 absl::StatusOr<ModelShape> MakeModel(const TrainingRun& run) {
   LlamaOptions llama;
-  if (!run.config.optimizer.decay_norms) {
+  if (run.generation) {
+    llama.trainable = [](absl::string_view) { return false; };
+  } else if (!run.config.optimizer.decay_norms) {
     llama.decays = [](absl::string_view name) {
       return !absl::StrContains(name, "norm") && !absl::EndsWith(name, ".bias");
     };
@@ -224,11 +228,15 @@ absl::StatusOr<ModelShape> MakeModel(const TrainingRun& run) {
   ModelShape model;
   STRATA_ASSIGN_OR_RETURN(model.layers,
                           BuildLlama(run.model_config.shape, run.config.dtype, llama));
+  model.dtype = run.config.dtype;
+  if (run.generation) {
+    model.micro_batch = {run.generation->rows, run.generation->length};
+    return model;
+  }
   int64_t length = run.train_data->row_length();
   if (run.eval_data) length = std::max(length, run.eval_data->row_length());
   model.micro_batch = {run.sizes.rows, length};
   model.micro_batches = static_cast<int32_t>(run.sizes.micro_batches);
-  model.dtype = run.config.dtype;
   return model;
 }
 
@@ -255,7 +263,8 @@ absl::StatusOr<TrainerOptions> MakeTrainerOptions(TrainingRun& run) {
   if (run.sizes.last_micro_batches != run.sizes.micro_batches) {
     options.partial_steps = {static_cast<int32_t>(run.sizes.last_micro_batches)};
   }
-  options.evaluates = run.eval_data != nullptr;
+  options.evaluates = run.eval_data != nullptr || run.generation;
+  options.trains = !run.generation;
   options.kernels.threads = run.command.threads > 0
                                 ? static_cast<int>(run.command.threads)
                                 : DefaultThreads(run);

@@ -12,6 +12,7 @@
 #include "model/batch.h"
 #include "model/checkpoint_folder.h"
 #include "model/dataset.h"
+#include "model/generation.h"
 #include "model/hf_checkpoint.h"
 #include "model/hf_config.h"
 #include "model/run_config.h"
@@ -33,6 +34,14 @@ struct StepSizes {
   int64_t total_steps = 0;
 };
 
+/// What --generate asks for.
+struct GenerationTask {
+  std::vector<std::vector<int32_t>> prompts;  // none is empty
+  int64_t rows = 0;                           // prompts that go through at once
+  int64_t length = 0;                         // of the longest, with its new tokens
+  GenerationOptions options;
+};
+
 /// Members are destroyed in reverse order: the trainer before what it uses.
 struct TrainingRun {
   TrainCommand command;
@@ -46,6 +55,7 @@ struct TrainingRun {
   std::string run_id;
   std::unique_ptr<Dataset> train_data, eval_data;
   StepSizes sizes;
+  std::optional<GenerationTask> generation;  // in place of data and steps
   int64_t parameters = 0;
   MachineProfile profile;
   std::string profile_source;  // "measured, FILE" or "a preset, ... because ..."
@@ -57,7 +67,7 @@ struct TrainingRun {
   std::unique_ptr<CheckpointFolder> folder;  // null if nothing is saved
 };
 
-/// Reads and checks configuration, model and data.
+/// Reads and checks configuration, model, and data or prompts.
 absl::Status PrepareRun(TrainingRun& run);
 
 /// Devices, budgets, and options of the trainer but for the store.
@@ -69,7 +79,8 @@ absl::StatusOr<ModelShape> MakeModel(const TrainingRun& run);
 /// A plan's error with the flags that set its budgets; any other as it is.
 absl::Status NameBudgets(const absl::Status& status);
 
-/// Plans, allocates and loads the weights, or the checkpoint.
+/// Plans, allocates and loads the weights, or the checkpoint: for training, or for
+/// run.generation.
 absl::Status StartTrainer(TrainingRun& run);
 
 }  // namespace strata
