@@ -147,18 +147,18 @@ absl::Status LlamaBlock::Norm(const LayerContext& context,
 absl::Status LlamaBlock::Rotate(const LayerContext& context, std::byte* qkv,
                                 bool inverse) const {
   const auto* const tables = reinterpret_cast<const float*>(context.constants);
-  return context.kernels.Run(context.stream,
-                             Rope{.values = qkv,
-                                  .cosines = tables,
-                                  .sines = tables + TableElements(context.planned_shape),
-                                  .positions = context.inputs.positions,
-                                  .rows = context.shape.tokens(),
-                                  // Keys stand behind the queries of a row.
-                                  .heads = config_.heads + config_.kv_heads,
-                                  .head_dim = config_.head_dim,
-                                  .row_stride = qkv_.outputs(),
-                                  .inverse = inverse,
-                                  .dtype = dtype_});
+  return context.kernels.Run(
+      context.stream, Rope{.values = qkv,
+                           .cosines = tables,
+                           .sines = tables + TableElements(context.planned_shape),
+                           .positions = context.inputs.positions,
+                           .rows = context.shape.tokens(),
+                           // Keys stand behind the queries of a row.
+                           .heads = config_.heads + config_.kv_heads,
+                           .head_dim = config_.head_dim,
+                           .row_stride = qkv_.outputs(),
+                           .inverse = inverse,
+                           .dtype = dtype_});
 }
 
 absl::Status LlamaBlock::Attention(const LayerContext& context,

@@ -77,28 +77,36 @@ train() {
   "$VENV_PYTHON" tools/python/summarize_run.py "$out" "$output_dir/$1.jsonl"
 }
 
-# judge MODEL: opens it in transformers; its held-out loss, computed there, and an answer.
+# sample MODEL DEVICE: what it answers, its weights streamed through the tiers.
+sample() {
+  "$VENV_PYTHON" tools/python/generate.py "$1" --tokenizer "$model" --prompt "$prompt" --max_new_tokens 60 \
+    --tiertrain "$tiertrain" -- --bf16 --device "$2" --device_memory 600MB --host_memory 900MB
+}
+
+# judge MODEL: opens it in transformers; its held-out loss, computed there.
 judge() {
-  "$VENV_PYTHON" tools/python/check_transformers.py "$1" --data "$eval_file" \
-    --tokenizer "$model" --prompt "$prompt" --max_new_tokens 60
+  "$VENV_PYTHON" tools/python/check_transformers.py "$1" --data "$eval_file"
 }
 
 step "Before, in transformers"
 judge "$model"
+sample "$model" cpu
 
 step "Fine-tuning on the CPU through three tiers"
 train cpu 600MB 900MB
 
 step "After, in transformers"
 judge "$output_dir/cpu"
+sample "$output_dir/cpu" cpu
 
 if nvidia-smi -L >/dev/null 2>&1; then
   step "Fine-tuning on the GPU through three tiers"
   train cuda 1500MB 900MB
   step "After, in transformers"
   judge "$output_dir/cuda"
+  sample "$output_dir/cuda" cpu
 fi
 
 step "Done"
-echo "The trained model is in $output_dir/cpu; the timeline of its last steps, $output_dir/cpu-timeline.json,"
-echo "opens in chrome://tracing or ui.perfetto.dev."
+echo "The trained model is in $output_dir/cpu. Open report.html there to see what the run did; the timeline of its"
+echo "last steps, $output_dir/cpu-timeline.json, opens in chrome://tracing or ui.perfetto.dev."

@@ -112,6 +112,10 @@ class ChatTemplate:
             if message["role"] == "assistant"
         ]
 
+    def prompt(self, messages):
+        """What a model is given to answer `messages`."""
+        return self._text(messages, add_generation_prompt=True)
+
     def _text(self, messages, add_generation_prompt):
         try:
             return self._template.render(

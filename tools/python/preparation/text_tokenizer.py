@@ -96,6 +96,28 @@ class TextTokenizer:
     def vocab_size(self):
         return self._tokenizer.get_vocab_size(with_added_tokens=True)
 
+    @property
+    def has_chat_template(self):
+        return self._chat is not None
+
+    def prompt_ids(self, text):
+        """Token ids of a text that a model is to continue."""
+        ids = self._tokenizer.encode(text, add_special_tokens=True).ids
+        return ids[:-1] if ids and ids[-1] == self._end_id else ids
+
+    def chat_ids(self, messages):
+        """Token ids of a conversation that a model is to answer."""
+        if not self._chat:
+            raise Refused(
+                f"{self.name}: the tokenizer has no chat template\n"
+                "pass --chat false, or add chat_template to tokenizer_config.json"
+            )
+        return self._tokenizer.encode(self._chat.prompt(messages), add_special_tokens=False).ids
+
+    def text(self, ids):
+        """The text of token ids, without special tokens."""
+        return self._tokenizer.decode(ids, skip_special_tokens=True)
+
     def _id(self, token):
         return None if token is None else self._tokenizer.token_to_id(token)
 
