@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "model/home_state.h"
+#include "model/inputs.h"
 #include "runtime/base/size.h"
 #include "runtime/base/status.h"
 #include "runtime/plan/verifier.h"
@@ -49,9 +50,11 @@ class TrainerImpl final : public Trainer {
 
  private:
   absl::Status InitHomes();
-  /// The inputs of a micro-batch of `tokens` tokens.
-  void WriteInputs(int32_t slot, const MicroBatch& batch, int64_t tokens);
-  void WriteUntrainedInputs(int32_t slot);
+  /// Where the inputs of a micro-batch go.
+  std::byte* Inputs(int32_t slot) const {
+    return Host<std::byte>(plan_.set.layout.inputs_host) +
+           slot * plan_.set.trace.input_bytes;
+  }
   absl::StatusOr<StepReport> RunPlan(const PlanKey& key, const RunScalars& scalars);
   PlanKey NextStep(int32_t micro_batches) const;
   double SumLosses(int32_t micro_batches) const;
@@ -159,27 +162,6 @@ absl::Status TrainerImpl::Restore(const TrainerProgress& progress,
   return WriteHomeParts(model_, layouts_, plan_.set, fill, *executor_);
 }
 
-void TrainerImpl::WriteInputs(int32_t slot, const MicroBatch& batch, int64_t tokens) {
-  auto* target =
-      reinterpret_cast<int32_t*>(Host<std::byte>(plan_.set.layout.inputs_host) +
-                                 slot * plan_.set.trace.input_bytes);
-  for (const auto& values :
-       {batch.tokens, batch.targets, batch.positions, batch.documents}) {
-    STRATA_CHECK(static_cast<int64_t>(values.size()) == tokens);
-    std::memcpy(target, values.data(), values.size_bytes());
-    target += tokens;
-  }
-}
-
-void TrainerImpl::WriteUntrainedInputs(int32_t slot) {
-  const int64_t tokens = model_.micro_batch.tokens();
-  auto* target =
-      reinterpret_cast<int32_t*>(Host<std::byte>(plan_.set.layout.inputs_host) +
-                                 slot * plan_.set.trace.input_bytes);
-  std::fill(target, target + 4 * tokens, 0);
-  std::fill(target + tokens, target + 2 * tokens, kIgnoredLabel);
-}
-
 absl::StatusOr<StepReport> TrainerImpl::RunPlan(const PlanKey& key,
                                                 const RunScalars& scalars) {
   const int32_t plan = plan_.set.Find(key);
@@ -215,7 +197,7 @@ absl::StatusOr<StepResult> TrainerImpl::Step(std::span<const MicroBatch> micro_b
     result.trained_tokens +=
         std::count_if(batch.targets.begin(), batch.targets.end(),
                       [](int32_t target) { return target != kIgnoredLabel; });
-    WriteInputs(slot++, batch, model_.micro_batch.tokens());
+    WriteInputs(batch, model_.micro_batch.tokens(), Inputs(slot++));
   }
   if (result.trained_tokens == 0) {
     result.skipped = true;
@@ -336,9 +318,10 @@ absl::StatusOr<double> TrainerImpl::Evaluate(std::span<const MicroBatch> micro_b
                                   static_cast<size_t>(model_.micro_batches));
     for (int32_t slot = 0; slot < model_.micro_batches; ++slot) {
       if (static_cast<size_t>(slot) < count) {
-        WriteInputs(slot, micro_batches[first + static_cast<size_t>(slot)], tokens);
+        WriteInputs(micro_batches[first + static_cast<size_t>(slot)], tokens,
+                    Inputs(slot));
       } else {
-        WriteUntrainedInputs(slot);
+        WriteUntrainedInputs(tokens, Inputs(slot));
       }
     }
     RunScalars scalars;
@@ -372,7 +355,7 @@ absl::Status TrainerImpl::Logits(const MicroBatch& batch,
       options_.device->Allocate(MemoryKind::kPinnedHost, value_bytes + row_bytes));
   std::memcpy(buffer.data() + value_bytes, request.rows.data(),
               request.rows.size_bytes());
-  WriteInputs(0, batch, request.shape.tokens());
+  WriteInputs(batch, request.shape.tokens(), Inputs(0));
   RunScalars scalars;
   scalars.shape = request.shape;
   scalars.logits = reinterpret_cast<float*>(buffer.data());
