@@ -161,7 +161,9 @@ absl::Status CheckGeneration(const TrainCommand& c) {
       {"--output_dir", c.output_directory.has_value()},
       {"--log_file", c.log_file.has_value()},
       {"--timeline", c.timeline.has_value()},
-      {"--logits_file", c.logits_file.has_value()}};
+      {"--logits_file", c.logits_file.has_value()},
+      {"--resume_from_checkpoint", c.resume_from_checkpoint.has_value()},
+      {"--numerics", c.numerics_file.has_value()}};
   for (const auto& [name, given] : others) {
     if (!given) continue;
     return absl::InvalidArgumentError(
