@@ -66,6 +66,16 @@ std::vector<Batch> BatchesOf(const ModelShape& model, const Scenario& scenario,
 }
 
 ToyTrainer MakeToyTrainer(const Scenario& scenario, uint32_t seed) {
+  return MakeToyTrainer(
+      scenario, seed,
+      [](const StoreNeeds& needs) -> absl::StatusOr<std::unique_ptr<Store>> {
+        return std::make_unique<MemoryStore>(needs.capacity_bytes,
+                                             MemoryStore::Mode::kImmediate);
+      });
+}
+
+ToyTrainer MakeToyTrainer(const Scenario& scenario, uint32_t seed,
+                          const MakeStore& make_store) {
   std::mt19937 random(seed);
   ToyTrainer toy;
   toy.device = CreateCpuDevice({.device_bytes = kAmple, .pinned_host_bytes = kAmple});
@@ -75,11 +85,7 @@ ToyTrainer MakeToyTrainer(const Scenario& scenario, uint32_t seed) {
   options.partial_steps = {1};
   options.evaluates = true;
   options.device = options.host_device = toy.device.get();
-  options.make_store =
-      [](const StoreNeeds& needs) -> absl::StatusOr<std::unique_ptr<Store>> {
-    return std::make_unique<MemoryStore>(needs.capacity_bytes,
-                                         MemoryStore::Mode::kImmediate);
-  };
+  options.make_store = make_store;
   ModelShape model = ToyModel(scenario.toy);
   const auto kernels = CreateKernels(DeviceKind::kCpu, {});
   options.overrides.decisions =

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -69,6 +70,11 @@ struct ToyTrainer {
   std::unique_ptr<Trainer> trainer;
 };
 ToyTrainer MakeToyTrainer(const Scenario& scenario, uint32_t seed);
+/// The same with a store of the caller's.
+using MakeStore =
+    std::function<absl::StatusOr<std::unique_ptr<Store>>(const StoreNeeds& needs)>;
+ToyTrainer MakeToyTrainer(const Scenario& scenario, uint32_t seed,
+                          const MakeStore& make_store);
 
 /// Reads the tensors of a trainer into a trace.
 void Collect(Trainer& trainer, Trace& trace);
