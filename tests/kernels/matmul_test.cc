@@ -43,13 +43,18 @@ class MatmulTest : public OpTest {
     const TestTensor a = TestTensor::Random(c.dtype, c.a_rows() * c.a_stride(), 1);
     const TestTensor b = TestTensor::Random(c.dtype, c.k * c.n, 2);
     const TestTensor old = TestTensor::Random(c.c_dtype, c.m * c.c_stride(), 3);
+    const std::vector<double> a_values = a.Values(), b_values = b.Values();
+    const auto at = [](const std::vector<double>& values, int64_t i) {
+      return values[static_cast<size_t>(i)];
+    };
     std::vector<double> expected = old.Values();
     for (int64_t i = 0; i < c.m; ++i) {
       for (int64_t j = 0; j < c.n; ++j) {
         double sum = c.accumulate ? old[i * c.c_stride() + j] : 0;
         for (int64_t l = 0; l < c.k; ++l) {
-          sum += a[c.transpose_a ? l * c.a_stride() + i : i * c.a_stride() + l] *
-                 b[c.transpose_b ? j * c.k + l : l * c.n + j];
+          sum += at(a_values,
+                    c.transpose_a ? l * c.a_stride() + i : i * c.a_stride() + l) *
+                 at(b_values, c.transpose_b ? j * c.k + l : l * c.n + j);
         }
         expected[static_cast<size_t>(i * c.c_stride() + j)] = sum;
       }
