@@ -179,6 +179,10 @@ void Dataset::LayOutRows() {
   }
   items_ = std::move(ordered);
   row_length_ = *std::max_element(row_sizes.begin(), row_sizes.end());
+  // Rows that came packed keep their length, however much of it is padding.
+  for (const auto& source : sources_) {
+    row_length_ = std::max(row_length_, source->packed_length());
+  }
   counters_.padding_tokens = rows * row_length_ - counters_.tokens;
   std::vector<int64_t>().swap(sizes_);
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "kernels/ops.h"
 #include "runtime/base/status.h"
 
 namespace strata {
@@ -33,6 +34,19 @@ absl::Status ReadRange(const SafetensorsFile& file, const TensorInfo& tensor,
                        int64_t begin, std::vector<T>& out) {
   return file.Read(tensor, begin * static_cast<int64_t>(sizeof(T)),
                    std::as_writable_bytes(std::span(out)));
+}
+
+// The file fills rows up with a document that has no trained token.
+void DropPadding(Sample& row) {
+  if (row.document_ends.size() < 2) return;
+  const int64_t begin = row.document_ends[row.document_ends.size() - 2];
+  if (std::any_of(row.labels.begin() + begin, row.labels.end(),
+                  [](int32_t label) { return label != kIgnoredLabel; })) {
+    return;
+  }
+  row.document_ends.pop_back();
+  row.tokens.resize(static_cast<size_t>(begin));
+  row.labels.resize(static_cast<size_t>(begin));
 }
 
 }  // namespace
@@ -121,6 +135,7 @@ absl::Status PreparedSource::Read(int64_t index, Sample& sample) const {
     }
   }
   if (end > begin) sample.document_ends.push_back(end - begin);
+  if (packed) DropPadding(sample);
   return absl::OkStatus();
 }
 

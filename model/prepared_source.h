@@ -2,7 +2,7 @@
 /// [tokens], labels int32 [tokens] and document_offsets int64 [documents + 1].
 ///
 /// With the metadata packing = "true" every max_seq_length tokens of the stream are a
-/// row, and samples are those rows. Otherwise, or where the caller wants other rows, a
+/// row, and samples are those rows without the padding at their ends. Otherwise, or where the caller wants other rows, a
 /// sample is one document.
 #pragma once
 

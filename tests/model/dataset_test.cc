@@ -379,10 +379,55 @@ TEST_F(PreparedDatasetTest, PackedRowsStayRows) {
   Batch batch(2, 8);
   ASSERT_TRUE((*dataset)->Fill(0, 0, batch).ok());
   EXPECT_EQ(batch.documents,
-            (std::vector<int32_t>{0, 0, 0, 0, 0, 1, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0}));
+            (std::vector<int32_t>{0, 0, 0, 0, 0, 1, 1, -1, 0, 0, 0, 0, 0, 0, 0, 0}));
   EXPECT_EQ(batch.trained_tokens, 4 + 1 + 7);
   options_.max_seq_length = 8;
   EXPECT_EQ((*OpenPrepared())->row_count(), 2);
+}
+
+// Padding is the same thing whoever filled the rows up.
+TEST_F(PreparedDatasetTest, PaddingIsCountedAsInRowsThatArePackedHere) {
+  Write(tokens_, labels_, {0, 5, 7, 8, 16}, packed_);
+  const auto prepared = OpenPrepared();
+  ASSERT_TRUE(prepared.ok()) << prepared.status();
+  options_.packing = true;
+  options_.max_seq_length = 8;
+  const auto packed =
+      Open(Line({1, 2, 3, 4, 5}, {-100, 2, 3, 4, 5}) + Line({6, 7}, {-100, 7}) +
+           Line({8, 9, 10, 11, 12, 13, 14, 15}, {-100, 9, 10, 11, 12, 13, 14, 15}));
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  for (const auto* dataset : {prepared->get(), packed->get()}) {
+    EXPECT_EQ(dataset->row_length(), 8);
+    EXPECT_EQ(dataset->counters().tokens, 15);
+    EXPECT_EQ(dataset->counters().padding_tokens, 1);
+    EXPECT_NE(dataset->Summary().find(" 6.2 % padding"), std::string::npos)
+        << dataset->Summary();
+    Batch batch(2, 8);
+    ASSERT_TRUE(dataset->Fill(0, 0, batch).ok());
+    EXPECT_EQ(batch.used_tokens, 15);
+  }
+}
+
+TEST_F(PreparedDatasetTest, RowsThatAreAllPaddedKeepTheirLength) {
+  auto labels = labels_;
+  labels[15] = -100;
+  Write(tokens_, labels, {0, 5, 7, 8, 15, 16}, packed_);
+  const auto dataset = OpenPrepared();
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ((*dataset)->row_length(), 8);
+  EXPECT_EQ((*dataset)->counters().padding_tokens, 2);
+}
+
+// It holds its place in the order, as a line without a trained token does.
+TEST_F(PreparedDatasetTest, ARowOfOneUntrainedDocumentIsNotPadding) {
+  auto labels = labels_;
+  std::fill(labels.begin() + 8, labels.end(), -100);
+  Write(tokens_, labels, {0, 5, 7, 8, 16}, packed_);
+  const auto dataset = OpenPrepared();
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ((*dataset)->row_count(), 2);
+  EXPECT_EQ((*dataset)->counters().tokens, 7 + 8);
+  EXPECT_EQ((*dataset)->counters().untrained, 1);
 }
 
 TEST_F(PreparedDatasetTest, AnotherLengthPacksTheDocumentsAnew) {
