@@ -1,48 +1,19 @@
 /// Law 1, and that deferred, lagged and immediate updates are what a barrier before the
 /// update gives: the same bits, wherever everything rests and in whatever order it
-/// goes.
+/// goes. Decisions are random here, more mixed than any planner makes them;
+/// exactness_matrix_test takes those that it makes, one after the other.
 
 #include <gtest/gtest.h>
 
-#include "tests/support/serial_trainer.h"
-#include "tests/support/toy_run.h"
+#include "tests/support/exact_runs.h"
 
 namespace strata {
 namespace {
 
 constexpr int kSteps = 50;
 
-Trace RunSerial(const ModelShape& model, const Scenario& scenario) {
-  SerialTrainer trainer(model, scenario.optimizer, 1);
-  EXPECT_TRUE(trainer.LoadWeights(ToyWeights()).ok());
-  Trace trace;
-  for (int step = 0; step < kSteps; ++step) {
-    if (!RunStep(trainer, model, scenario, step, trace)) return trace;
-  }
-  trace.weights = trainer.Weights();
-  trace.masters = trainer.State(StateKind::kMaster);
-  trace.moments1 = trainer.State(StateKind::kMoment1);
-  trace.moments2 = trainer.State(StateKind::kMoment2);
-  return trace;
-}
-
-Trace RunTiered(const Scenario& scenario, uint32_t seed) {
-  const ToyTrainer toy = MakeToyTrainer(scenario, seed);
-  Trace trace;
-  if (toy.trainer == nullptr) return trace;
-  EXPECT_TRUE(toy.trainer->LoadWeights(ToyWeights()).ok());
-  for (int step = 0; step < kSteps; ++step) {
-    if (!RunStep(*toy.trainer, toy.trainer->model(), scenario, step, trace)) {
-      return trace;
-    }
-  }
-  Collect(*toy.trainer, trace);
-  return trace;
-}
-
 void ExpectExact(const Scenario& scenario, uint32_t first_seed) {
-  const ModelShape model = ToyModel(scenario.toy);
-  const Trace serial = RunSerial(model, scenario);
+  const Trace serial = RunSerial(scenario, kSteps);
   if (scenario.optimizer.max_grad_norm > 0) {
     EXPECT_GT(serial.clipped, 5);
     EXPECT_LT(serial.clipped, kSteps - 10);
@@ -50,7 +21,7 @@ void ExpectExact(const Scenario& scenario, uint32_t first_seed) {
   }
   for (uint32_t seed = first_seed; seed < first_seed + 8; ++seed) {
     SCOPED_TRACE(seed);
-    ExpectEqual(serial, RunTiered(scenario, seed));
+    ExpectEqual(serial, RunTiered(MakeToyTrainer(scenario, seed), scenario, kSteps));
     if (testing::Test::HasFatalFailure()) return;
   }
 }

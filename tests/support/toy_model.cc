@@ -10,8 +10,6 @@
 namespace strata {
 namespace {
 
-constexpr int64_t kVocab = 131;
-
 /// Hands everything on, and spoils the gradient where the data says so.
 class PoisonedHead final : public Layer {
  public:
@@ -47,18 +45,21 @@ class PoisonedHead final : public Layer {
   std::unique_ptr<Layer> head_;
 };
 
+TransformerConfig ToyShape() {
+  return {.vocab = 131,
+          .hidden = 64,
+          .intermediate = 160,
+          .layers = 3,
+          .heads = 4,
+          .kv_heads = 2,
+          .head_dim = 16,
+          .max_position = 64};
+}
+
 }  // namespace
 
 ModelShape ToyModel(const ToyOptions& options) {
-  TransformerConfig config;
-  config.vocab = kVocab;
-  config.hidden = 64;
-  config.intermediate = 160;
-  config.layers = 3;
-  config.heads = 4;
-  config.kv_heads = 2;
-  config.head_dim = 16;
-  config.max_position = 64;
+  TransformerConfig config = options.config.value_or(ToyShape());
   config.tied = options.tied;
   LlamaOptions llama;
   if (options.frozen_blocks > 0) {
@@ -94,7 +95,8 @@ TensorReader ToyWeights() {
 Batch ToyBatch(const ModelShape& model, uint32_t seed, double trained, bool poisoned) {
   Batch batch(model.micro_batch.sequences, model.micro_batch.length);
   std::mt19937 random(seed);
-  std::uniform_int_distribution<int32_t> token(6, kVocab - 1);
+  const int64_t vocab = model.layers.front()->tensors().front().shape.front();
+  std::uniform_int_distribution<int32_t> token(6, static_cast<int32_t>(vocab) - 1);
   std::bernoulli_distribution train(trained);
   for (int64_t i = 0; i < batch.size(); ++i) {
     const size_t at = static_cast<size_t>(i);

@@ -3,16 +3,19 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "model/batch.h"
 #include "model/model_trace.h"
 #include "model/trainer.h"
+#include "model/transformer_config.h"
 
 namespace strata {
 
 struct ToyOptions {
   DType dtype = DType::kF32;
+  std::optional<TransformerConfig> config;  // in place of the toy's own shape
   bool tied = false;
   int32_t frozen_blocks = 0;  // the first ones, and the embedding with them
   int64_t sequences = 2;
@@ -22,8 +25,8 @@ struct ToyOptions {
 
 inline constexpr int32_t kPoisonToken = 5;
 
-/// A Llama of three blocks with some tiles in each layer. Its head answers a row that
-/// begins with kPoisonToken with gradients that are not numbers.
+/// A Llama, by default of three blocks with some tiles in each layer. Its head answers
+/// a row that begins with kPoisonToken with gradients that are not numbers.
 ModelShape ToyModel(const ToyOptions& options);
 
 /// Seeded weights of about the size that trained ones have.

@@ -1,5 +1,6 @@
 #include "tests/support/toy_run.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -11,8 +12,6 @@
 namespace strata {
 namespace {
 
-constexpr int64_t kAmple = int64_t{1} << 40;
-
 TensorWriter Into(Tensors& tensors) {
   return [&tensors](const TensorSpec& tensor, int64_t first,
                     std::span<const float> values) {
@@ -23,7 +22,33 @@ TensorWriter Into(Tensors& tensors) {
   };
 }
 
+void FillOptions(const Scenario& scenario, TrainerOptions& options) {
+  options.optimizer = scenario.optimizer;
+  options.partial_steps = {1};
+  options.evaluates = true;
+  if (options.make_store) return;
+  options.make_store =
+      [](const StoreNeeds& needs) -> absl::StatusOr<std::unique_ptr<Store>> {
+    return std::make_unique<MemoryStore>(needs.capacity_bytes,
+                                         MemoryStore::Mode::kImmediate);
+  };
+}
+
 }  // namespace
+
+StepEvents LongRunEvents(int step) {
+  return {.partial = step % 7 == 3,
+          .poisoned = step % 11 == 5,
+          .untrained = step == 20,
+          .evaluated = step % 9 == 8};
+}
+
+StepEvents ShortRunEvents(int step) {
+  return {.partial = step == 1,
+          .poisoned = step == 3,
+          .untrained = step == 5,
+          .evaluated = step == 4};
+}
 
 void ExpectEqual(const Trace& a, const Trace& b) {
   ASSERT_EQ(a.numbers.size(), b.numbers.size());
@@ -51,50 +76,49 @@ double LearningRateOf(int step) { return 1e-3 * std::min(1.0, (step + 1) / 10.0)
 
 std::vector<Batch> BatchesOf(const ModelShape& model, const Scenario& scenario,
                              int step) {
-  const int32_t count = step % 7 == 3 ? 1 : model.micro_batches;
+  const StepEvents events = scenario.events(step);
+  const int32_t count = events.partial ? 1 : model.micro_batches;
   std::vector<Batch> batches;
   for (int32_t m = 0; m < count; ++m) {
-    const bool poisoned =
-        scenario.optimizer.max_grad_norm > 0 && step % 11 == 5 && m == 0;
-    batches.push_back(ToyBatch(model, static_cast<uint32_t>(100 * step + m),
-                               step == 20 ? 0.0
-                               : m == 1   ? 0.3
-                                          : 0.9,
-                               poisoned));
+    const double trained = events.untrained ? 0.0 : m == 1 ? 0.3 : 0.9;
+    // Where updates do not wait, such a gradient ends the run.
+    const bool poisoned = events.poisoned && UpdatesWait(scenario.optimizer) && m == 0;
+    batches.push_back(
+        ToyBatch(model, static_cast<uint32_t>(100 * step + m), trained, poisoned));
   }
   return batches;
 }
 
-ToyTrainer MakeToyTrainer(const Scenario& scenario, uint32_t seed) {
-  return MakeToyTrainer(
-      scenario, seed,
-      [](const StoreNeeds& needs) -> absl::StatusOr<std::unique_ptr<Store>> {
-        return std::make_unique<MemoryStore>(needs.capacity_bytes,
-                                             MemoryStore::Mode::kImmediate);
-      });
-}
-
-ToyTrainer MakeToyTrainer(const Scenario& scenario, uint32_t seed,
-                          const MakeStore& make_store) {
-  std::mt19937 random(seed);
+ToyTrainer MakeToyTrainer(const Scenario& scenario, TrainerOptions options) {
   ToyTrainer toy;
-  toy.device = CreateCpuDevice({.device_bytes = kAmple, .pinned_host_bytes = kAmple});
-  TrainerOptions options;
-  options.optimizer = scenario.optimizer;
-  options.budgets = {kAmple, kAmple, kAmple};
-  options.partial_steps = {1};
-  options.evaluates = true;
+  toy.device =
+      CreateCpuDevice({.device_bytes = kAmpleBytes, .pinned_host_bytes = kAmpleBytes});
+  FillOptions(scenario, options);
   options.device = options.host_device = toy.device.get();
-  options.make_store = make_store;
-  ModelShape model = ToyModel(scenario.toy);
-  const auto kernels = CreateKernels(DeviceKind::kCpu, {});
-  options.overrides.decisions =
-      RandomDecisions(random, TraceStep(model, (*kernels)->matmul_workspace_bytes(),
-                                        scenario.optimizer.max_grad_norm > 0, 0, 1));
-  auto trainer = Trainer::Create(std::move(model), options);
+  auto trainer = Trainer::Create(ToyModel(scenario.toy), std::move(options));
   EXPECT_TRUE(trainer.ok()) << trainer.status();
   if (trainer.ok()) toy.trainer = *std::move(trainer);
   return toy;
+}
+
+ToyTrainer MakeToyTrainer(const Scenario& scenario, uint32_t seed,
+                          MakeStore make_store) {
+  std::mt19937 random(seed);
+  const auto kernels = CreateKernels(DeviceKind::kCpu, {});
+  TrainerOptions options{.budgets = {kAmpleBytes, kAmpleBytes, kAmpleBytes}};
+  options.overrides.decisions = RandomDecisions(
+      random, TraceStep(ToyModel(scenario.toy), (*kernels)->matmul_workspace_bytes(),
+                        UpdatesWait(scenario.optimizer), 0, 1));
+  options.make_store = std::move(make_store);
+  return MakeToyTrainer(scenario, std::move(options));
+}
+
+absl::StatusOr<PlannedStep> PlanToyTrainer(const Scenario& scenario,
+                                           TrainerOptions options) {
+  FillOptions(scenario, options);
+  const auto kernels = CreateKernels(DeviceKind::kCpu, options.kernels);
+  return PlanTraining(ToyModel(scenario.toy), options,
+                      (*kernels)->matmul_workspace_bytes());
 }
 
 void Collect(Trainer& trainer, Trace& trace) {
