@@ -31,13 +31,22 @@ struct Element {
   float moment2;
 };
 
+/// root / s.sqrt_correction2
+struct CorrectByDivision {
+  STRATA_HOST_DEVICE float operator()(const AdamWScalars& s, float root) const {
+    return Divide(root, s.sqrt_correction2);
+  }
+};
+
 /// The element after one step. `gradient` is as stored: still scaled, not clipped.
+/// `correct` is CorrectByDivision or gives the same bits.
+template <typename Correct = CorrectByDivision>
 STRATA_HOST_DEVICE inline Element Step(const AdamWScalars& s, float gradient,
-                                       Element old) {
+                                       Element old, Correct correct = {}) {
   const float g = Plus(Mul(s.gradient_scale, gradient), Mul(s.l2, old.master));
   const float m = Plus(Mul(s.beta1, old.moment1), Mul(s.one_minus_beta1, g));
   const float v = Plus(Mul(s.beta2, old.moment2), Mul(s.one_minus_beta2, Mul(g, g)));
-  const float denominator = Plus(Divide(Root(v), s.sqrt_correction2), s.epsilon);
+  const float denominator = Plus(correct(s, Root(v)), s.epsilon);
   const float decayed = Mul(old.master, s.decay_factor);
   return {Minus(decayed, Divide(Mul(s.step_size, m), denominator)), m, v};
 }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 #include "kernels/adamw_math.h"
 #include "kernels/bf16.h"
@@ -41,13 +42,34 @@ STRATA_VECTORIZE void RoundBlock(uint16_t* __restrict weight,
   for (int64_t i = 0; i < count; ++i) weight[i] = Split(BitsOfFloat(master[i])).weight;
 }
 
+#if STRATA_HAS_CLONES
+/// root / s.sqrt_correction2 without the divider, which bounds the loop: one quotient
+/// and the root are enough for it. With y = 1/c rounded to nearest and q an ulp from
+/// root/c, q + y (root - c q) is root/c rounded to nearest (P. Markstein, "Computation
+/// of elementary functions on the IBM RISC System/6000 processor", 1990); the first
+/// such step gets q there. A root is 0 or at least 2^-75, so no residual is lost.
+struct CorrectByMultiplication {
+  float operator()(const AdamWScalars& s, float root) const {
+    const float c = s.sqrt_correction2;
+    const float y = 1.0f / c;
+    const float q0 = root * y;
+    const float q1 = __builtin_fmaf(__builtin_fmaf(-c, q0, root), y, q0);
+    const float q2 = __builtin_fmaf(__builtin_fmaf(-c, q1, root), y, q1);
+    return q0 == std::numeric_limits<float>::infinity() ? q0 : q2;
+  }
+};
+using Correct = CorrectByMultiplication;
+#else
+using Correct = adamw::CorrectByDivision;
+#endif
+
 STRATA_VECTORIZE void StepBlock(float* __restrict master, float* __restrict moment1,
                                 float* __restrict moment2,
                                 const float* __restrict gradient, AdamWScalars scalars,
                                 int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
-    const adamw::Element next =
-        adamw::Step(scalars, gradient[i], {master[i], moment1[i], moment2[i]});
+    const adamw::Element next = adamw::Step(
+        scalars, gradient[i], {master[i], moment1[i], moment2[i]}, Correct());
     master[i] = next.master;
     moment1[i] = next.moment1;
     moment2[i] = next.moment2;
@@ -61,8 +83,9 @@ STRATA_VECTORIZE void SpeculateBlock(float* __restrict master,
                                      const float* __restrict gradient,
                                      AdamWScalars scalars, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
-    master[i] =
-        adamw::Step(scalars, gradient[i], {master[i], moment1[i], moment2[i]}).master;
+    master[i] = adamw::Step(scalars, gradient[i], {master[i], moment1[i], moment2[i]},
+                            Correct())
+                    .master;
   }
 }
 

@@ -1,6 +1,8 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <random>
+#include <vector>
 
 #include "kernels/master.h"
 #include "op_test.h"
@@ -113,6 +115,72 @@ TEST_F(AdamWTest, EqualsTheScalarFormulaBitForBit) {
         ASSERT_EQ(state.moment1.floats()[i], expected.m) << i;
         ASSERT_EQ(state.moment2.floats()[i], expected.v) << i;
       }
+    }
+  }
+}
+
+/// Numbers of every size, with the edges among them.
+float AnyFloat(uint64_t hash) {
+  constexpr uint32_t kEdges[] = {0x00000000, 0x80000000, 0x00000001, 0x807FFFFF,
+                                 0x00800000, 0x3F7FFFFF, 0x3FFFFFFF, 0x7F7F0000};
+  if (hash % 8 == 0) return std::bit_cast<float>(kEdges[hash / 8 % 8]);
+  // Exponents around those of gradients, or any.
+  const uint32_t exponent = hash % 8 < 6 ? 80 + hash / 8 % 64 : hash / 8 % 240;
+  return std::bit_cast<float>(static_cast<uint32_t>(hash >> 40 << 31) | exponent << 23 |
+                              (static_cast<uint32_t>(hash >> 32) & 0x7FFFFF));
+}
+
+TEST_F(AdamWTest, EqualsTheScalarFormulaForNumbersOfEverySize) {
+  const int64_t count = 200'003;
+  State state(DType::kF32, count), before(DType::kF32, count);
+  std::mt19937_64 random(11);
+  for (int64_t i = 0; i < count; ++i) {
+    before.weight.floats()[i] = state.weight.floats()[i] = AnyFloat(random());
+    before.gradient.floats()[i] = state.gradient.floats()[i] = AnyFloat(random());
+    before.moment1.floats()[i] = state.moment1.floats()[i] = AnyFloat(random());
+    before.moment2.floats()[i] = state.moment2.floats()[i] =
+        std::abs(AnyFloat(random()));
+  }
+  int64_t first_bad = kNoneBad;
+  RunOp(state.Op(&first_bad));
+  for (int64_t i = 0; i < count; ++i) {
+    const Scalar expected = Step(Scalars(), before.gradient.floats()[i],
+                                 {before.weight.floats()[i], before.moment1.floats()[i],
+                                  before.moment2.floats()[i]});
+    if (std::isnan(expected.w)) {
+      ASSERT_TRUE(std::isnan(state.weight.floats()[i])) << i;
+      continue;
+    }
+    ASSERT_EQ(std::bit_cast<uint32_t>(state.weight.floats()[i]),
+              std::bit_cast<uint32_t>(expected.w))
+        << i;
+  }
+}
+
+TEST_F(AdamWTest, EqualsTheScalarFormulaForEveryCorrection) {
+  const int64_t count = 50'000;
+  std::mt19937_64 random(13);
+  for (const float correction : {1.0f, 0x1.fffffep-1f, 0x1.fffffcp-1f, 0.03162278f,
+                                 0.0447f, 0.5f, 0x1.8p-4f, 0x1.ffep-7f, 1e-4f}) {
+    State state(DType::kF32, count), before(DType::kF32, count);
+    AdamWScalars scalars = Scalars();
+    scalars.sqrt_correction2 = correction;
+    for (int64_t i = 0; i < count; ++i) {
+      before.moment2.floats()[i] = state.moment2.floats()[i] =
+          std::abs(AnyFloat(random()));
+    }
+    int64_t first_bad = kNoneBad;
+    AdamW op = state.Op(&first_bad);
+    op.scalars = scalars;
+    RunOp(op);
+    for (int64_t i = 0; i < count; ++i) {
+      const Scalar expected =
+          Step(scalars, before.gradient.floats()[i],
+               {before.weight.floats()[i], before.moment1.floats()[i],
+                before.moment2.floats()[i]});
+      ASSERT_EQ(std::bit_cast<uint32_t>(state.weight.floats()[i]),
+                std::bit_cast<uint32_t>(expected.w))
+          << correction << " " << i;
     }
   }
 }
