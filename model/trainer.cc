@@ -261,8 +261,9 @@ double TrainerImpl::SumLosses(int32_t micro_batches) const {
 
 double TrainerImpl::GradientNorm() const {
   const float* tiles = Host<float>(plan_.set.layout.tile_sums_host);
+  const int64_t count = plan_.set.trace.TotalTiles();
   double sum = 0;
-  for (int64_t i = 0; i < plan_.set.trace.TotalTiles(); ++i) sum += tiles[i];
+  for (int64_t i = 0; i < count; ++i) sum += tiles[i];
   return std::sqrt(sum);
 }
 

@@ -92,7 +92,7 @@ void AddTiers(cli::Flags& flags, TrainCommand& c) {
              .help = "how drives are read",
              .choices = {"auto", "io_uring", "libaio", "threads"}});
   flags.Add("threads", &c.threads,
-            {"N", "CPU threads of one operation", "all cores", 0, 1024});
+            {"N", "CPU threads of one operation", "all cores; with a card all but one", 0, 1024});
 }
 
 void AddCheckpoints(cli::Flags& flags, TrainCommand& c) {

@@ -231,7 +231,9 @@ int DefaultThreads(const TrainingRun& run) {
     std::from_chars(text->data(), text->data() + text->size(), threads);
   }
   if (threads > 0) return threads;
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  // Beside a card, the thread that submits to it must never wait for a core.
+  return run.device->kind() == DeviceKind::kCuda ? std::max(1, cores - 1) : cores;
 }
 
 absl::Status OpenCheckpointFolder(TrainingRun& run) {
