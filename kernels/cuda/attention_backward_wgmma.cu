@@ -10,10 +10,14 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int kRows = 64;  // of a streamed tile
+/// Rows of a streamed tile: what registers allow beside the accumulators, of which the
+/// first kernel has two.
+template <int kWidth>
+constexpr int kStreamedQueries = kWidth <= 64 ? 128 : 64;
+constexpr int kStreamedKeys = 128;
 
 /// Two own tiles, two pairs of streamed ones, and three numbers for each streamed row.
-template <int kWidth>
+template <int kWidth, int kRows>
 struct Shared {
   using OwnTile = WideTile<kWideRows, kWidth>;
   using StreamedTile = WideTile<kRows, kWidth>;
@@ -41,13 +45,10 @@ struct Shared {
   unsigned char* memory;
 };
 
-/// Waits for the copies of a stage, while those of the next may be under way.
-__device__ void WaitForStage(bool next_is_under_way) {
-  if (next_is_under_way) {
-    WaitForCopies<1>();
-  } else {
-    WaitForCopies<0>();
-  }
+/// Waits for the stage whose copies are under way. When all threads have come here,
+/// nobody reads the stage before any more, and its copies may start.
+__device__ void WaitForStage() {
+  WaitForCopies<0>();
   FenceSharedWrites();
   __syncthreads();
 }
@@ -56,8 +57,9 @@ __device__ void WaitForStage(bool next_is_under_way) {
 template <int kWidth>
 __global__ void __launch_bounds__(kWideThreads, 1)
     KeyKernel(AttentionBackward op, const float* delta) {
+  constexpr int kRows = kStreamedQueries<kWidth>;
   extern __shared__ __align__(1024) unsigned char memory[];
-  const Shared<kWidth> shared(memory);
+  const Shared<kWidth, kRows> shared(memory);
   const Sequence sequence(op);
   const int first_key = blockIdx.x * kWideRows;
   const int kv_head = blockIdx.y;
@@ -103,8 +105,8 @@ __global__ void __launch_bounds__(kWideThreads, 1)
   const int step_count = group * tile_count;
   for (int step = 0; step < step_count; ++step) {
     const int stage = step % 2;
+    WaitForStage();
     if (step + 1 < step_count) load(step + 1);
-    WaitForStage(step + 1 < step_count);
     float weights[kRows / 8][4];  // P^T
     float slopes[kRows / 8][4];   // dP^T, then dS^T without the scale
     FenceWarpgroup();
@@ -150,7 +152,6 @@ __global__ void __launch_bounds__(kWideThreads, 1)
     StartWeighted(key_gradient, slope_operands, shared.Streamed(stage, 0));
     CommitWarpgroup();
     WaitForWarpgroup<0>();
-    __syncthreads();  // nobody reads this stage any more
   }
   const int first_row = first_key + threadIdx.x / 32 * kWarpRows;
   StoreRows<kWidth>(sequence.Target(op.key_gradient, op.row_stride, kv_head),
@@ -165,8 +166,9 @@ __global__ void __launch_bounds__(kWideThreads, 1)
 template <int kWidth>
 __global__ void __launch_bounds__(kWideThreads, 1)
     QueryKernel(AttentionBackward op, const float* delta) {
+  constexpr int kRows = kStreamedKeys;
   extern __shared__ __align__(1024) unsigned char memory[];
-  const Shared<kWidth> shared(memory);
+  const Shared<kWidth, kRows> shared(memory);
   const Sequence sequence(op);
   const int first_query = (gridDim.x - 1 - blockIdx.x) * kWideRows;
   const int head = blockIdx.y;
@@ -213,8 +215,8 @@ __global__ void __launch_bounds__(kWideThreads, 1)
   float query_gradient[kWidth / 8][4] = {};
   for (; tile < tile_end; ++tile) {
     const int stage = tile % 2;
+    WaitForStage();
     if (tile + 1 < tile_end) load(tile + 1);
-    WaitForStage(tile + 1 < tile_end);
     const bool masked = !span.uniform || (tile + 1) * kRows > first_query;
     float weights[kRows / 8][4];  // P
     float slopes[kRows / 8][4];   // dP, then dS without the scale
@@ -250,7 +252,6 @@ __global__ void __launch_bounds__(kWideThreads, 1)
     StartWeighted(query_gradient, slope_operands, shared.Streamed(stage, 0));
     CommitWarpgroup();
     WaitForWarpgroup<0>();
-    __syncthreads();  // nobody reads this stage any more
   }
   StoreRows<kWidth>(sequence.Target(op.query_gradient, op.row_stride, head),
                     op.row_stride, first_query + threadIdx.x / 32 * kWarpRows,
@@ -262,20 +263,21 @@ template <int kWidth>
 absl::Status LaunchWidth(cudaStream_t stream, const AttentionBackward& op) {
   float* const delta = reinterpret_cast<float*>(op.workspace);
   STRATA_RETURN_IF_ERROR(LaunchDelta(stream, op, delta));
-  constexpr int kBytes = Shared<kWidth>::kBytes;
-  for (const auto kernel : {KeyKernel<kWidth>, QueryKernel<kWidth>}) {
-    STRATA_CUDA_RETURN_IF_ERROR(
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             kBytes),
-        "AttentionBackward: shared memory");
-  }
+  constexpr int kKeyBytes = Shared<kWidth, kStreamedQueries<kWidth>>::kBytes;
+  constexpr int kQueryBytes = Shared<kWidth, kStreamedKeys>::kBytes;
+  constexpr auto kAttribute = cudaFuncAttributeMaxDynamicSharedMemorySize;
+  constexpr absl::string_view kContext = "AttentionBackward: shared memory";
+  STRATA_CUDA_RETURN_IF_ERROR(
+      cudaFuncSetAttribute(KeyKernel<kWidth>, kAttribute, kKeyBytes), kContext);
+  STRATA_CUDA_RETURN_IF_ERROR(
+      cudaFuncSetAttribute(QueryKernel<kWidth>, kAttribute, kQueryBytes), kContext);
   const unsigned tiles = BlockCount(op.length, kWideRows);
   const unsigned sequences = static_cast<unsigned>(op.sequences);
   const dim3 key_grid(tiles, static_cast<unsigned>(op.kv_heads), sequences);
-  KeyKernel<kWidth><<<key_grid, kWideThreads, kBytes, stream>>>(op, delta);
+  KeyKernel<kWidth><<<key_grid, kWideThreads, kKeyBytes, stream>>>(op, delta);
   STRATA_RETURN_IF_ERROR(LaunchStatus("AttentionBackward, keys"));
   const dim3 query_grid(tiles, static_cast<unsigned>(op.heads), sequences);
-  QueryKernel<kWidth><<<query_grid, kWideThreads, kBytes, stream>>>(op, delta);
+  QueryKernel<kWidth><<<query_grid, kWideThreads, kQueryBytes, stream>>>(op, delta);
   return LaunchStatus("AttentionBackward, queries");
 }
 
