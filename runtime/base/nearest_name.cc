@@ -32,6 +32,13 @@ std::optional<std::string> NearestName(absl::string_view name,
     const size_t edits = EditDistance(name, candidate);
     if (edits < fewest) fewest = edits, nearest = &candidate;
   }
+  constexpr size_t kPartLeast = 5;
+  for (const std::string& candidate : names) {
+    if (nearest != nullptr || name.size() < kPartLeast) break;
+    if (candidate.find(name.data(), 0, name.size()) != std::string::npos) {
+      nearest = &candidate;
+    }
+  }
   if (nearest == nullptr) return std::nullopt;
   return *nearest;
 }

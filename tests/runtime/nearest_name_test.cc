@@ -20,6 +20,11 @@ TEST(NearestName, TakesTheFirstOfTwoThatAreEquallyNear) {
   EXPECT_EQ(NearestName("xf16", kNames), "bf16");
 }
 
+TEST(NearestName, FindsWhatContainsIt) {
+  EXPECT_EQ(NearestName("seq_length", kNames), "max_seq_length");
+  EXPECT_EQ(NearestName("step", kNames), std::nullopt);  // short parts are everywhere
+}
+
 TEST(NearestName, FindsNothingInWhatIsFar) {
   EXPECT_EQ(NearestName("zzz", kNames), std::nullopt);
   EXPECT_EQ(NearestName("bf16", std::vector<std::string>{}), std::nullopt);

@@ -98,7 +98,7 @@ TEST_F(FlagsTest, AWrongValueIsRefusedWithFlagAndText) {
            {{"--bf16=maybe"}, "--bf16: 'maybe' is not true or false"},
            {{"--device", "tpu"}, "--device is 'tpu'"},
            {{"model"}, "'model' belongs to no flag"},
-           {{"--bf16", "model"}, "'model' belongs to no flag"},
+           {{"--bf16", "model"}, "--bf16"},
        }) {
     const absl::Status status = Parse(arguments);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << named;

@@ -19,11 +19,6 @@ absl::Status BadCommandLine(absl::string_view what, absl::string_view mend) {
   return WithMend(absl::InvalidArgumentError(what), mend);
 }
 
-bool IsBoolean(absl::string_view text) {
-  bool ignored = false;
-  return ReadValue(text, ignored).ok();
-}
-
 std::string LimitsOf(const FlagText& text) {
   const bool has_least = text.least > -std::numeric_limits<double>::infinity();
   const bool has_most = text.most < std::numeric_limits<double>::infinity();
@@ -116,7 +111,8 @@ absl::Status Flags::Parse(std::span<const char* const> arguments) {
     if (equals != absl::string_view::npos) {
       value = argument.substr(equals + 1);
     } else if (flag->is_switch) {
-      value = has_next && IsBoolean(arguments[i + 1]) ? arguments[++i] : "true";
+      const bool has_value = has_next && !absl::StartsWith(arguments[i + 1], "--");
+      value = has_value ? arguments[++i] : "true";
     } else if (has_next && !absl::StartsWith(arguments[i + 1], "--")) {
       value = arguments[++i];
     } else {
