@@ -4,8 +4,12 @@
 
 namespace strata {
 
+int64_t BiasGradientWorkspaceBytes(int64_t rows, int64_t width) {
+  return RowPartials(rows) * width * static_cast<int64_t>(sizeof(float));
+}
+
 int64_t RmsNormBackwardWorkspaceBytes(int64_t rows, int64_t width) {
-  return RmsNormPartials(rows) * width * static_cast<int64_t>(sizeof(float));
+  return RowPartials(rows) * width * static_cast<int64_t>(sizeof(float));
 }
 
 int64_t AttentionBackwardWorkspaceBytes(int64_t rows, int64_t heads) {

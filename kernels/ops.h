@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/host_device.h"
 #include "runtime/base/types.h"
 #include "runtime/device/device.h"
 
@@ -63,33 +64,64 @@ struct EmbeddingBackward {
   DType dtype;
 };
 
+/// values += bias, row by row.
+struct AddBias {
+  void* values;      // T [rows, width], rows row_stride apart
+  const void* bias;  // T [width]
+  int64_t rows, width, row_stride;
+  DType dtype;
+};
+
+/// accumulator += the sum of the rows.
+struct BiasGradient {
+  float* accumulator;           // [width]
+  const void* output_gradient;  // T [rows, width], rows row_stride apart
+  int64_t rows, width, row_stride;
+  DType dtype;
+  std::byte* workspace;  // BiasGradientWorkspaceBytes(rows, width)
+};
+/// Sums over rows are made in so many blocks of consecutive rows, CeilDiv(rows,
+/// partials) rows each, and then over the blocks in order.
+constexpr int64_t RowPartials(int64_t rows) { return rows < 128 ? rows : 128; }
+int64_t BiasGradientWorkspaceBytes(int64_t rows, int64_t width);
+
+/// Rows of a norm that do not lie one behind the other: the heads of a token do, and
+/// tokens are further apart.
+struct RowGroups {
+  int64_t rows = 0;    // of a group, behind each other; 0: all of them are
+  int64_t stride = 0;  // elements from group to group
+  /// The first element of `row`.
+  STRATA_HOST_DEVICE int64_t Start(int64_t row, int64_t width) const {
+    return rows == 0 ? row * width : row / rows * stride + row % rows * width;
+  }
+};
+
 /// output = input / sqrt(mean(input^2) + epsilon) * weight
 struct RmsNormForward {
-  void* output;        // T [rows, width]
+  void* output;        // T [rows, width], grouped
   float* inverse_rms;  // [rows]; kept for the backward
-  const void* input;   // T [rows, width]
+  const void* input;   // T [rows, width], grouped
   const void* weight;  // T [width]
   int64_t rows, width;
+  RowGroups groups = {};
   float epsilon;
   DType dtype;
 };
 
 /// input_gradient = residual_gradient + d(norm); weight_accumulator += d(weight).
 struct RmsNormBackward {
-  void* input_gradient;           // T [rows, width]; may be residual_gradient itself
-  float* weight_accumulator;      // [width]; nullptr if the weight is frozen
-  const void* output_gradient;    // T [rows, width]
-  const void* residual_gradient;  // T [rows, width], or nullptr for zero
-  const void* input;              // T [rows, width]
+  void* input_gradient;         // T [rows, width], grouped; may be one of the next two
+  float* weight_accumulator;    // [width]; nullptr if the weight is frozen
+  const void* output_gradient;  // T [rows, width], grouped
+  const void* residual_gradient;  // T [rows, width], grouped, or nullptr for zero
+  const void* input;              // T [rows, width], grouped
   const void* weight;             // T [width]
   const float* inverse_rms;       // [rows]
   int64_t rows, width;
+  RowGroups groups = {};
   DType dtype;
   std::byte* workspace;  // RmsNormBackwardWorkspaceBytes(rows, width)
 };
-/// The weight's gradient is summed in so many blocks of consecutive rows, CeilDiv(rows,
-/// partials) rows each, and then over the blocks in order.
-constexpr int64_t RmsNormPartials(int64_t rows) { return rows < 128 ? rows : 128; }
 int64_t RmsNormBackwardWorkspaceBytes(int64_t rows, int64_t width);
 
 /// Rotates pairs (j, j + head_dim/2) of each head in place by the angle of the
@@ -267,6 +299,8 @@ class Kernels {
   virtual absl::Status Run(Stream& stream, const Matmul& op) = 0;
   virtual absl::Status Run(Stream& stream, const EmbeddingForward& op) = 0;
   virtual absl::Status Run(Stream& stream, const EmbeddingBackward& op) = 0;
+  virtual absl::Status Run(Stream& stream, const AddBias& op) = 0;
+  virtual absl::Status Run(Stream& stream, const BiasGradient& op) = 0;
   virtual absl::Status Run(Stream& stream, const RmsNormForward& op) = 0;
   virtual absl::Status Run(Stream& stream, const RmsNormBackward& op) = 0;
   virtual absl::Status Run(Stream& stream, const Rope& op) = 0;

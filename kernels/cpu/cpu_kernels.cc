@@ -49,6 +49,14 @@ absl::Status CpuKernels::Run(Stream&, const EmbeddingBackward& op) {
   return RunIfSupported(op, "embedding gradient");
 }
 
+absl::Status CpuKernels::Run(Stream&, const AddBias& op) {
+  return RunIfSupported(op, "bias");
+}
+
+absl::Status CpuKernels::Run(Stream&, const BiasGradient& op) {
+  return RunIfSupported(op, "bias gradient");
+}
+
 absl::Status CpuKernels::Run(Stream&, const RmsNormForward& op) {
   return RunIfSupported(op, "RMS norm");
 }

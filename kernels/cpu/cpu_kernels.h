@@ -21,6 +21,8 @@ class CpuKernels final : public Kernels {
   absl::Status Run(Stream& stream, const Matmul& op) override;
   absl::Status Run(Stream& stream, const EmbeddingForward& op) override;
   absl::Status Run(Stream& stream, const EmbeddingBackward& op) override;
+  absl::Status Run(Stream& stream, const AddBias& op) override;
+  absl::Status Run(Stream& stream, const BiasGradient& op) override;
   absl::Status Run(Stream& stream, const RmsNormForward& op) override;
   absl::Status Run(Stream& stream, const RmsNormBackward& op) override;
   absl::Status Run(Stream& stream, const Rope& op) override;

@@ -10,6 +10,8 @@ namespace strata {
 
 void Compute(ThreadPool& pool, const EmbeddingForward& op);
 void Compute(ThreadPool& pool, const EmbeddingBackward& op);
+void Compute(ThreadPool& pool, const AddBias& op);
+void Compute(ThreadPool& pool, const BiasGradient& op);
 void Compute(ThreadPool& pool, const RmsNormForward& op);
 void Compute(ThreadPool& pool, const RmsNormBackward& op);
 void Compute(ThreadPool& pool, const Rope& op);

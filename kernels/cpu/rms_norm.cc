@@ -57,17 +57,18 @@ void BackwardRows(const RmsNormBackward& op, int64_t begin, int64_t end,
   std::fill_n(partial, width, 0.0f);
   for (int64_t row = begin; row < end; ++row) {
     const float inverse_rms = op.inverse_rms[row];
-    LoadRow(normalised, op.input, op.dtype, row * width, width);
-    LoadRow(gradient, op.output_gradient, op.dtype, row * width, width);
+    const int64_t start = op.groups.Start(row, width);
+    LoadRow(normalised, op.input, op.dtype, start, width);
+    LoadRow(gradient, op.output_gradient, op.dtype, start, width);
     WeightGradientRow(normalised, gradient, partial, weight, inverse_rms, width);
     const float mean = Dot(gradient, normalised, width) / static_cast<float>(width);
     if (op.residual_gradient != nullptr) {
-      LoadRow(sum, op.residual_gradient, op.dtype, row * width, width);
+      LoadRow(sum, op.residual_gradient, op.dtype, start, width);
     } else {
       std::fill_n(sum, width, 0.0f);
     }
     InputGradientRow(sum, gradient, normalised, mean, inverse_rms, width);
-    StoreRow(op.input_gradient, op.dtype, row * width, sum, width);
+    StoreRow(op.input_gradient, op.dtype, start, sum, width);
   }
 }
 
@@ -80,18 +81,19 @@ void Compute(ThreadPool& pool, const RmsNormForward& op) {
     float* const weight = row + width;
     LoadRow(weight, op.weight, op.dtype, 0, width);
     for (int64_t r = begin; r < end; ++r) {
-      LoadRow(row, op.input, op.dtype, r * width, width);
+      const int64_t start = op.groups.Start(r, width);
+      LoadRow(row, op.input, op.dtype, start, width);
       const float mean = Dot(row, row, width) / static_cast<float>(width);
       const float inverse_rms = 1.0f / std::sqrt(mean + op.epsilon);
       op.inverse_rms[r] = inverse_rms;
       ScaleRow(row, weight, inverse_rms, width);
-      StoreRow(op.output, op.dtype, r * width, row, width);
+      StoreRow(op.output, op.dtype, start, row, width);
     }
   });
 }
 
 void Compute(ThreadPool& pool, const RmsNormBackward& op) {
-  const int64_t block_rows = CeilDiv(op.rows, RmsNormPartials(op.rows));
+  const int64_t block_rows = CeilDiv(op.rows, RowPartials(op.rows));
   float* const partials = reinterpret_cast<float*>(op.workspace);
   pool.RunRanges(op.rows, block_rows, [&](int64_t begin, int64_t end) {
     BackwardRows(op, begin, end, partials + begin / block_rows * op.width);

@@ -37,6 +37,12 @@ class CudaKernels final : public Kernels {
   absl::Status Run(Stream& stream, const EmbeddingBackward& op) override {
     return Launch(Native(stream), op);
   }
+  absl::Status Run(Stream& stream, const AddBias& op) override {
+    return Launch(Native(stream), op);
+  }
+  absl::Status Run(Stream& stream, const BiasGradient& op) override {
+    return Launch(Native(stream), op);
+  }
   absl::Status Run(Stream& stream, const RmsNormForward& op) override {
     return Launch(Native(stream), op);
   }

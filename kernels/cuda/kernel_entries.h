@@ -11,6 +11,8 @@ namespace strata::cuda {
 
 absl::Status Launch(cudaStream_t stream, const EmbeddingForward& op);
 absl::Status Launch(cudaStream_t stream, const EmbeddingBackward& op);
+absl::Status Launch(cudaStream_t stream, const AddBias& op);
+absl::Status Launch(cudaStream_t stream, const BiasGradient& op);
 absl::Status Launch(cudaStream_t stream, const RmsNormForward& op);
 absl::Status Launch(cudaStream_t stream, const RmsNormBackward& op);
 absl::Status Launch(cudaStream_t stream, const Rope& op);

@@ -1,3 +1,4 @@
+#include "kernels/cuda/column_sums.cuh"
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/kernel_entries.h"
 #include "kernels/cuda/reduce.cuh"
@@ -9,13 +10,12 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kColumnThreads = 64;
-constexpr int kGroups = kThreads / kWarp;
 
 /// input_gradient = residual + r * (w * dy - x * r^2 * mean(w * dy * x)), r = 1 / rms.
 template <typename T, int kElements>
 __global__ void __launch_bounds__(kThreads) InputGradientKernel(RmsNormBackward op) {
   const int64_t row = blockIdx.x;
-  const int64_t start = row * op.width;
+  const int64_t start = op.groups.Start(row, op.width);
   const T* const gradient = static_cast<const T*>(op.output_gradient) + start;
   const T* const input = static_cast<const T*>(op.input) + start;
   const T* const weight = static_cast<const T*>(op.weight);
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kColumnThreads)
   Pack<float, kElements> sums = {};
 #pragma unroll 4
   for (int64_t row = begin; row < end; ++row) {
-    const int64_t at = row * op.width + column;
+    const int64_t at = op.groups.Start(row, op.width) + column;
     const Pack<T, kElements> dy =
         LoadPack<kElements>(static_cast<const T*>(op.output_gradient) + at);
     const Pack<T, kElements> x =
@@ -82,51 +82,28 @@ __global__ void __launch_bounds__(kColumnThreads)
   StorePack<kElements>(partials + blockIdx.x * op.width + column, sums);
 }
 
-/// accumulator[column] += sum of the partials: 8 groups of rows, then their tree.
-__global__ void __launch_bounds__(kThreads)
-    WeightSumKernel(RmsNormBackward op, const float* partials, int64_t partial_count) {
-  __shared__ float group_sums[kGroups][kWarp];
-  const int lane = threadIdx.x % kWarp;
-  const int group = threadIdx.x / kWarp;
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * kWarp + lane;
-  float sum = 0.0f;
-  if (column < op.width) {
-#pragma unroll 4
-    for (int64_t i = group; i < partial_count; i += kGroups) {
-      sum += partials[i * op.width + column];
-    }
-  }
-  group_sums[group][lane] = sum;
-  __syncthreads();
-  if (group != 0 || column >= op.width) return;
-  float total = 0.0f;
-#pragma unroll
-  for (int i = 0; i < kGroups; ++i) total += group_sums[i][lane];
-  op.weight_accumulator[column] += total;
-}
-
 }  // namespace
 
 absl::Status Launch(cudaStream_t stream, const RmsNormBackward& op) {
   STRATA_RETURN_IF_ERROR(Validate(op));
-  const int64_t block_rows = CeilDiv(op.rows, RmsNormPartials(op.rows));
+  const int64_t block_rows = CeilDiv(op.rows, RowPartials(op.rows));
   const int64_t partial_count = CeilDiv(op.rows, block_rows);
   float* const partials = reinterpret_cast<float*>(op.workspace);
   const bool can_pack = CanPack({op.input_gradient, op.output_gradient,
                                  op.residual_gradient, op.input, op.weight},
-                                {op.width});
+                                {op.width, op.groups.stride});
   return ForDTypeAndPack(op.dtype, can_pack, [&](auto element, auto pack) {
     using T = decltype(element);
-    // The weight's part comes first: input_gradient may be residual_gradient, but
-    // neither is read by it.
+    // The weight's part comes first: input_gradient may be output_gradient, which it
+    // reads.
     if (op.weight_accumulator != nullptr) {
       const dim3 grid(BlockCount(partial_count, 1),
                       BlockCount(op.width, kColumnThreads * pack.kElements));
       WeightPartialKernel<T, pack.kElements>
           <<<grid, kColumnThreads, 0, stream>>>(op, partials, block_rows);
       STRATA_RETURN_IF_ERROR(LaunchStatus("RmsNormBackward, partial sums"));
-      WeightSumKernel<<<BlockCount(op.width, kWarp), kThreads, 0, stream>>>(
-          op, partials, partial_count);
+      ColumnSumKernel<<<BlockCount(op.width, kWarp), kColumnSumThreads, 0, stream>>>(
+          op.weight_accumulator, partials, op.width, partial_count);
       STRATA_RETURN_IF_ERROR(LaunchStatus("RmsNormBackward, weight"));
     }
     InputGradientKernel<T, pack.kElements>

@@ -13,9 +13,10 @@ constexpr int kThreads = 256;
 template <typename T, int kElements>
 __global__ void __launch_bounds__(kThreads) RmsNormForwardKernel(RmsNormForward op) {
   const int64_t row = blockIdx.x;
-  const T* const input = static_cast<const T*>(op.input) + row * op.width;
+  const int64_t start = op.groups.Start(row, op.width);
+  const T* const input = static_cast<const T*>(op.input) + start;
   const T* const weight = static_cast<const T*>(op.weight);
-  T* const output = static_cast<T*>(op.output) + row * op.width;
+  T* const output = static_cast<T*>(op.output) + start;
   const int64_t first = threadIdx.x * kElements;
   constexpr int64_t kStep = kThreads * kElements;
 
@@ -49,7 +50,8 @@ __global__ void __launch_bounds__(kThreads) RmsNormForwardKernel(RmsNormForward 
 
 absl::Status Launch(cudaStream_t stream, const RmsNormForward& op) {
   STRATA_RETURN_IF_ERROR(Validate(op));
-  const bool can_pack = CanPack({op.input, op.weight, op.output}, {op.width});
+  const bool can_pack =
+      CanPack({op.input, op.weight, op.output}, {op.width, op.groups.stride});
   return ForDTypeAndPack(op.dtype, can_pack, [&](auto element, auto pack) {
     RmsNormForwardKernel<decltype(element), pack.kElements>
         <<<BlockCount(op.rows, 1), kThreads, 0, stream>>>(op);

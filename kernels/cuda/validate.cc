@@ -79,6 +79,23 @@ absl::Status CheckSwiGlu(absl::string_view operation, const Op& op) {
   return CheckStride(operation, "row_stride", op.row_stride, op.width);
 }
 
+/// A norm, over groups of rows or all of them behind each other.
+template <typename Op>
+absl::Status CheckNorm(absl::string_view operation, const Op& op) {
+  STRATA_RETURN_IF_ERROR(CheckRows(operation, op.rows, op.width));
+  if (op.groups.rows == 0) return absl::OkStatus();
+  STRATA_RETURN_IF_ERROR(
+      CheckExtents(operation, {{"rows of a group", op.groups.rows}}));
+  return CheckStride(operation, "stride of groups", op.groups.stride,
+                     op.groups.rows * op.width);
+}
+
+template <typename Op>
+absl::Status CheckBias(absl::string_view operation, const Op& op) {
+  STRATA_RETURN_IF_ERROR(CheckRows(operation, op.rows, op.width));
+  return CheckStride(operation, "row_stride", op.row_stride, op.width);
+}
+
 }  // namespace
 
 absl::Status Validate(const Matmul& op) {
@@ -110,12 +127,14 @@ absl::Status Validate(const EmbeddingBackward& op) {
   return CheckRows("embedding gradient", op.rows, op.width);
 }
 
-absl::Status Validate(const RmsNormForward& op) {
-  return CheckRows("RMS norm", op.rows, op.width);
-}
+absl::Status Validate(const AddBias& op) { return CheckBias("bias", op); }
+
+absl::Status Validate(const BiasGradient& op) { return CheckBias("bias gradient", op); }
+
+absl::Status Validate(const RmsNormForward& op) { return CheckNorm("RMS norm", op); }
 
 absl::Status Validate(const RmsNormBackward& op) {
-  return CheckRows("RMS norm gradient", op.rows, op.width);
+  return CheckNorm("RMS norm gradient", op);
 }
 
 absl::Status Validate(const Rope& op) {

@@ -12,6 +12,8 @@ namespace strata::cuda {
 absl::Status Validate(const Matmul& op);
 absl::Status Validate(const EmbeddingForward& op);
 absl::Status Validate(const EmbeddingBackward& op);
+absl::Status Validate(const AddBias& op);
+absl::Status Validate(const BiasGradient& op);
 absl::Status Validate(const RmsNormForward& op);
 absl::Status Validate(const RmsNormBackward& op);
 absl::Status Validate(const Rope& op);

@@ -105,5 +105,63 @@ TEST_F(RmsNormTest, BackwardEqualsFiniteDifferences) {
   }
 }
 
+TEST_F(RmsNormTest, RowsInGroupsAreTheSameRows) {
+  for (const DType dtype : kBothTypes) {
+    const int64_t tokens = 47, heads = 3, width = 10, stride = heads * width + 6;
+    Prepare(dtype, tokens * heads, width);
+    const TestTensor y(dtype, rows_ * width_);
+    Forward(y);
+    const TestTensor gradient = TestTensor::Random(dtype, rows_ * width_, 3);
+    const TestTensor dx(dtype, rows_ * width_);
+    const TestTensor dw = TestTensor::Zeros(DType::kF32, width);
+    const TestTensor grouped_dw = TestTensor::Zeros(DType::kF32, width);
+    const TestTensor workspace(DType::kF32,
+                               RmsNormBackwardWorkspaceBytes(rows_, width) / 4);
+    RmsNormBackward op{.input_gradient = dx.data(),
+                       .weight_accumulator = dw.floats(),
+                       .output_gradient = gradient.data(),
+                       .residual_gradient = nullptr,
+                       .input = x_.data(),
+                       .weight = w_.data(),
+                       .inverse_rms = inverse_rms_.floats(),
+                       .rows = rows_,
+                       .width = width_,
+                       .dtype = dtype,
+                       .workspace = workspace.bytes()};
+    RunOp(op);
+
+    // The same rows, some elements apart after each three of them.
+    const auto spread = [&](const TestTensor& dense) {
+      TestTensor grouped = TestTensor::Random(dtype, tokens * stride, 9);
+      for (int64_t i = 0; i < dense.count(); ++i) {
+        grouped.Set(i / (heads * width) * stride + i % (heads * width), dense[i]);
+      }
+      return grouped;
+    };
+    const TestTensor x = spread(x_);
+    const TestTensor grouped = spread(gradient);  // of the output, then of the input
+    const TestTensor grouped_y = spread(x_);
+    const TestTensor expected_y = spread(y), expected_dx = spread(dx);
+    const RowGroups groups{.rows = heads, .stride = stride};
+    RunOp(RmsNormForward{.output = grouped_y.data(),
+                         .inverse_rms = inverse_rms_.floats(),
+                         .input = x.data(),
+                         .weight = w_.data(),
+                         .rows = rows_,
+                         .width = width_,
+                         .groups = groups,
+                         .epsilon = kEpsilon,
+                         .dtype = dtype});
+    op.input = x.data();
+    op.output_gradient = op.input_gradient = grouped.data();
+    op.weight_accumulator = grouped_dw.floats();
+    op.groups = groups;
+    RunOp(op);
+    EXPECT_TRUE(grouped_y == expected_y);
+    EXPECT_TRUE(grouped == expected_dx);
+    EXPECT_TRUE(grouped_dw == dw);
+  }
+}
+
 }  // namespace
 }  // namespace strata
