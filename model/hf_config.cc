@@ -4,8 +4,9 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
-#include <optional>
 
+#include "model/hf_family.h"
+#include "model/hf_keys.h"
 #include "model/json_reader.h"
 #include "model/text_file.h"
 #include "runtime/base/status.h"
@@ -16,54 +17,14 @@ namespace {
 constexpr std::array<const char*, 3> kRopeNames = {"default", "linear", "llama3"};
 constexpr std::array<const char*, 3> kDTypeNames = {"float32", "bfloat16", "float16"};
 
-const JsonValue* Present(const JsonValue& object, absl::string_view key) {
-  const JsonValue* value = object.Find(key);
-  return value == nullptr || value->is_null() ? nullptr : value;
-}
-
-absl::Status KeyError(absl::string_view key, const JsonValue& value,
-                      absl::string_view why) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(key, " is ", value.Describe(), " (line ", value.line, "): ", why));
-}
-
-// The readers leave `out` as it is where the key is absent or null: its default.
-absl::Status ReadCount(const JsonValue& object, absl::string_view key, int64_t& out) {
-  const JsonValue* value = Present(object, key);
-  if (value == nullptr) return absl::OkStatus();
-  const std::optional<int64_t> count = value->AsInteger();
-  // The limit keeps every product of three sizes within 63 bits.
-  if (!count || *count < 1 || *count > (int64_t{1} << 20) * 16) {
-    return KeyError(key, *value, "a positive number below 16 million is expected");
+// What to do about a scaling of positions that is not computed here.
+std::string HowToGoOn(absl::string_view rope_type) {
+  if (rope_type == "dynamic") {
+    return "it does nothing to rows within the model's original length: to train on "
+           "such rows, remove the scaling from a copy of config.json";
   }
-  out = *count;
-  return absl::OkStatus();
-}
-
-absl::Status ReadRequiredCount(const JsonValue& object, absl::string_view key,
-                               int64_t& out) {
-  if (Present(object, key) == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(key, " is missing"));
-  }
-  return ReadCount(object, key, out);
-}
-
-absl::Status ReadPositive(const JsonValue& object, absl::string_view key, double& out) {
-  const JsonValue* value = Present(object, key);
-  if (value == nullptr) return absl::OkStatus();
-  if (!value->is_number() || !(value->number > 0)) {
-    return KeyError(key, *value, "a positive number is expected");
-  }
-  out = value->number;
-  return absl::OkStatus();
-}
-
-absl::Status ReadBool(const JsonValue& object, absl::string_view key, bool& out) {
-  const JsonValue* value = Present(object, key);
-  if (value == nullptr) return absl::OkStatus();
-  if (!value->is_bool()) return KeyError(key, *value, "true or false is expected");
-  out = value->boolean;
-  return absl::OkStatus();
+  return "take a checkpoint without it; for rows within the model's original length, "
+         "many models are published with the scaling as an option to leave out";
 }
 
 // "rope_scaling" or "rope_parameters": both have a type and that type's numbers.
@@ -77,9 +38,11 @@ absl::Status ReadRopeType(const JsonValue& rope, absl::string_view key,
   size_t index = 0;
   while (index < kRopeNames.size() && type->text != kRopeNames[index]) ++index;
   if (!type->is_string() || index == kRopeNames.size()) {
-    return KeyError(
-        type_key, *type,
-        "this rotary scaling is not supported; default, linear and llama3 are");
+    return WithMend(
+        KeyError(
+            type_key, *type,
+            "this rotary scaling is not supported; default, linear and llama3 are"),
+        HowToGoOn(type->text));
   }
   config.type = static_cast<RopeType>(index);
   if (config.type == RopeType::kDefault) return absl::OkStatus();
@@ -145,18 +108,11 @@ absl::Status ReadDType(const JsonValue& root, DType& dtype) {
 
 // Keys that would change the formula. Their harmless values are everywhere in the wild.
 absl::Status RefuseUnsupported(const JsonValue& root) {
-  const JsonValue* type = Present(root, "model_type");
-  if (type == nullptr || !type->is_string() || type->text != "llama") {
-    const std::string found = type == nullptr ? "missing" : type->Describe();
-    return absl::InvalidArgumentError(absl::StrCat(
-        "model_type is ", found,
-        "; supported is \"llama\" (Llama 2 and 3, TinyLlama, SmolLM2, OpenLLaMA)"));
-  }
   const JsonValue* act = Present(root, "hidden_act");
   if (act != nullptr && (!act->is_string() || act->text != "silu")) {
     return KeyError("hidden_act", *act, "only silu is supported");
   }
-  for (absl::string_view key : {"attention_bias", "mlp_bias", "rope_interleaved"}) {
+  for (absl::string_view key : {"mlp_bias", "rope_interleaved"}) {
     bool on = false;
     STRATA_RETURN_IF_ERROR(ReadBool(root, key, on));
     if (on) return KeyError(key, *root.Find(key), "this variant is not supported yet");
@@ -176,14 +132,17 @@ absl::Status RefuseUnsupported(const JsonValue& root) {
   return absl::OkStatus();
 }
 
-absl::Status ReadHeads(const JsonValue& root, TransformerConfig& config) {
+absl::Status ReadHeads(const HfFamily& family, const JsonValue& root,
+                       TransformerConfig& config) {
   config.kv_heads = config.heads;
-  STRATA_RETURN_IF_ERROR(ReadCount(root, "num_key_value_heads", config.kv_heads));
+  config.head_dim = family.head_dim;
+  const auto read = family.kv_heads_may_be_absent ? ReadCount : ReadRequiredCount;
+  STRATA_RETURN_IF_ERROR(read(root, "num_key_value_heads", config.kv_heads));
   if (config.heads % config.kv_heads != 0) {
     return KeyError("num_key_value_heads", *root.Find("num_key_value_heads"),
                     absl::StrCat("it must divide num_attention_heads, ", config.heads));
   }
-  if (Present(root, "head_dim") == nullptr) {
+  if (Present(root, "head_dim") == nullptr && config.head_dim == 0) {
     if (config.hidden % config.heads != 0) {
       return absl::InvalidArgumentError(absl::StrCat(
           "head_dim is missing and hidden_size ", config.hidden,
@@ -201,6 +160,7 @@ absl::Status ReadHeads(const JsonValue& root, TransformerConfig& config) {
 
 absl::StatusOr<TransformerConfig> ReadShape(const JsonValue& root) {
   if (!root.is_object()) return absl::InvalidArgumentError("is no JSON object");
+  STRATA_ASSIGN_OR_RETURN(const HfFamily family, FamilyOf(root));
   STRATA_RETURN_IF_ERROR(RefuseUnsupported(root));
   TransformerConfig config;
   STRATA_RETURN_IF_ERROR(ReadRequiredCount(root, "vocab_size", config.vocab));
@@ -209,7 +169,8 @@ absl::StatusOr<TransformerConfig> ReadShape(const JsonValue& root) {
       ReadRequiredCount(root, "intermediate_size", config.intermediate));
   STRATA_RETURN_IF_ERROR(ReadRequiredCount(root, "num_hidden_layers", config.layers));
   STRATA_RETURN_IF_ERROR(ReadRequiredCount(root, "num_attention_heads", config.heads));
-  STRATA_RETURN_IF_ERROR(ReadHeads(root, config));
+  STRATA_RETURN_IF_ERROR(ReadHeads(family, root, config));
+  STRATA_RETURN_IF_ERROR(ReadFamilyKeys(family, root, config));
   STRATA_RETURN_IF_ERROR(ReadPositive(root, "rms_norm_eps", config.rms_norm_eps));
   STRATA_RETURN_IF_ERROR(
       ReadCount(root, "max_position_embeddings", config.max_position));

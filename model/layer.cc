@@ -18,11 +18,16 @@ int64_t ElementCount(const TensorSpec& tensor) {
 }  // namespace
 
 const TensorPlacement& LayerLayout::Find(absl::string_view name) const {
+  const TensorPlacement* const found = FindOrNull(name);
+  STRATA_CHECK(found != nullptr);
+  return *found;
+}
+
+const TensorPlacement* LayerLayout::FindOrNull(absl::string_view name) const {
   const auto found = std::find_if(
       tensors.begin(), tensors.end(),
       [name](const TensorPlacement& tensor) { return tensor.spec.name == name; });
-  STRATA_CHECK(found != tensors.end());
-  return *found;
+  return found == tensors.end() ? nullptr : &*found;
 }
 
 LayerLayout MakeLayout(const Layer& layer) {

@@ -131,6 +131,7 @@ struct LayerLayout {
   int64_t total_elements = 0;                                 // padded
   int64_t parameter_count = 0;                                // without padding
   const TensorPlacement& Find(absl::string_view name) const;  // CHECKs that it exists
+  const TensorPlacement* FindOrNull(absl::string_view name) const;
 };
 LayerLayout MakeLayout(const Layer& layer);
 

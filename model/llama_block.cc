@@ -13,7 +13,7 @@ namespace strata::internal {
 namespace {
 
 std::string TensorName(int64_t index, absl::string_view name) {
-  return absl::StrCat("model.layers.", index, ".", name, ".weight");
+  return absl::StrCat("model.layers.", index, ".", name);
 }
 
 /// Matrices that read the same input are neighbours, so that one product does for them.
@@ -27,15 +27,25 @@ std::vector<TensorSpec> BlockTensors(const TransformerConfig& config,
     tensors.push_back(
         MakeTensorSpec(options, TensorName(index, name), std::move(shape)));
   };
-  add("self_attn.q_proj", {query, hidden});
-  add("self_attn.k_proj", {key, hidden});
-  add("self_attn.v_proj", {key, hidden});
-  add("self_attn.o_proj", {hidden, query});
-  add("mlp.gate_proj", {inner, hidden});
-  add("mlp.up_proj", {inner, hidden});
-  add("mlp.down_proj", {hidden, inner});
-  add("input_layernorm", {hidden});
-  add("post_attention_layernorm", {hidden});
+  add("self_attn.q_proj.weight", {query, hidden});
+  add("self_attn.k_proj.weight", {key, hidden});
+  add("self_attn.v_proj.weight", {key, hidden});
+  add("self_attn.o_proj.weight", {hidden, query});
+  add("mlp.gate_proj.weight", {inner, hidden});
+  add("mlp.up_proj.weight", {inner, hidden});
+  add("mlp.down_proj.weight", {hidden, inner});
+  add("input_layernorm.weight", {hidden});
+  add("post_attention_layernorm.weight", {hidden});
+  if (config.qk_norm) {
+    add("self_attn.q_norm.weight", {config.head_dim});
+    add("self_attn.k_norm.weight", {config.head_dim});
+  }
+  if (config.qkv_bias) {
+    add("self_attn.q_proj.bias", {query});
+    add("self_attn.k_proj.bias", {key});
+    add("self_attn.v_proj.bias", {key});
+  }
+  if (config.output_bias) add("self_attn.o_proj.bias", {hidden});
   return tensors;
 }
 
@@ -55,8 +65,10 @@ LlamaBlock::LlamaBlock(const TransformerConfig& config, DType dtype,
       output_(layout_, {FullName("self_attn.o_proj")}),
       gate_up_(layout_, {FullName("mlp.gate_proj"), FullName("mlp.up_proj")}),
       down_(layout_, {FullName("mlp.down_proj")}),
-      input_norm_(layout_.Find(FullName("input_layernorm"))),
-      attention_norm_(layout_.Find(FullName("post_attention_layernorm"))) {}
+      input_norm_(layout_.Find(FullName("input_layernorm.weight"))),
+      attention_norm_(layout_.Find(FullName("post_attention_layernorm.weight"))),
+      query_norm_(layout_.FindOrNull(FullName("self_attn.q_norm.weight"))),
+      key_norm_(layout_.FindOrNull(FullName("self_attn.k_norm.weight"))) {}
 
 std::string LlamaBlock::name() const { return absl::StrCat("block.", index_); }
 
@@ -70,6 +82,12 @@ LlamaBlock::Saved LlamaBlock::CutSaved(const MicroBatchShape& shape,
   MemoryCutter cut(base);
   Saved saved{};
   saved.qkv = cut.Take(Bytes(rows * qkv_.outputs()));
+  saved.projected = saved.qkv;
+  if (config_.qk_norm) {
+    saved.projected = cut.Take(Bytes(rows * qkv_.outputs()));
+    saved.query_rms = cut.Take<float>(rows * config_.heads * 4);
+    saved.key_rms = cut.Take<float>(rows * config_.kv_heads * 4);
+  }
   saved.attention = cut.Take(Bytes(rows * query_width_));
   saved.log_sum_exp = cut.Take<float>(rows * config_.heads * 4);
   saved.residual = cut.Take(Bytes(rows * config_.hidden));
@@ -144,6 +162,26 @@ absl::Status LlamaBlock::Norm(const LayerContext& context,
                      .dtype = dtype_});
 }
 
+absl::Status LlamaBlock::NormHeads(const LayerContext& context,
+                                   const Saved& saved) const {
+  const auto norm = [&](const TensorPlacement& weight, int64_t first_column,
+                        int64_t heads, float* inverse_rms) {
+    return context.kernels.Run(
+        context.stream,
+        RmsNormForward{.output = saved.qkv + Bytes(first_column),
+                       .inverse_rms = inverse_rms,
+                       .input = saved.projected + Bytes(first_column),
+                       .weight = context.weights + Bytes(weight.first_element),
+                       .rows = context.shape.tokens() * heads,
+                       .width = config_.head_dim,
+                       .groups = {.rows = heads, .stride = qkv_.outputs()},
+                       .epsilon = static_cast<float>(config_.rms_norm_eps),
+                       .dtype = dtype_});
+  };
+  STRATA_RETURN_IF_ERROR(norm(*query_norm_, 0, config_.heads, saved.query_rms));
+  return norm(*key_norm_, query_width_, config_.kv_heads, saved.key_rms);
+}
+
 absl::Status LlamaBlock::Rotate(const LayerContext& context, std::byte* qkv,
                                 bool inverse) const {
   const auto* const tables = reinterpret_cast<const float*>(context.constants);
@@ -169,7 +207,7 @@ absl::Status LlamaBlock::Attention(const LayerContext& context,
                        .log_sum_exp = saved.log_sum_exp,
                        .query = saved.qkv,
                        .key = saved.qkv + Bytes(query_width_),
-                       .value = saved.qkv + Bytes(query_width_ + key_width_),
+                       .value = saved.projected + Bytes(query_width_ + key_width_),
                        .documents = context.inputs.documents,
                        .sequences = context.shape.sequences,
                        .length = context.shape.length,
@@ -211,7 +249,8 @@ absl::Status LlamaBlock::Forward(const LayerContext& context) const {
   STRATA_RETURN_IF_ERROR(
       Norm(context, input_norm_, context.input, scratch.normed, scratch.inverse_rms));
   STRATA_RETURN_IF_ERROR(
-      qkv_.Forward(context, dtype_, rows, scratch.normed, saved.qkv));
+      qkv_.Forward(context, dtype_, rows, scratch.normed, saved.projected));
+  if (config_.qk_norm) STRATA_RETURN_IF_ERROR(NormHeads(context, saved));
   STRATA_RETURN_IF_ERROR(Rotate(context, saved.qkv, /*inverse=*/false));
   STRATA_RETURN_IF_ERROR(Attention(context, saved));
   STRATA_RETURN_IF_ERROR(

@@ -3,6 +3,9 @@
 ///   residual = input + o_proj(attention(rotate(qkv_proj(norm(input)))))
 ///   output = residual + down_proj(silu(gate) * up), gate and up of norm(residual)
 ///
+/// Projections may have biases (Qwen2), and each head of queries and keys a norm before
+/// it is rotated (Qwen3).
+///
 /// Forward keeps what Backward cannot make again cheaply; norms and the activation of
 /// the MLP are computed twice.
 #pragma once
@@ -35,7 +38,12 @@ class LlamaBlock final : public Layer {
  private:
   /// What Forward keeps.
   struct Saved {
-    std::byte* qkv;        // T [rows, qkv width], rotated
+    std::byte* qkv;  // T [rows, qkv width], rotated
+    /// T [rows, qkv width], as projected: `qkv` itself, but where heads are normalised,
+    /// which happens on the way from here to `qkv`, and values stay here.
+    std::byte* projected;
+    float* query_rms;      // [rows, heads], inverse; null without norms of heads
+    float* key_rms;        // [rows, kv_heads]
     std::byte* attention;  // T [rows, heads * head_dim]
     float* log_sum_exp;    // [heads, rows]
     std::byte* residual;   // T [rows, hidden]
@@ -53,7 +61,7 @@ class LlamaBlock final : public Layer {
     std::byte* normed_gradient;    // T [rows, hidden]
     std::byte* residual_gradient;  // T [rows, hidden]
     float* inverse_rms;            // [rows]
-    std::byte* norm;               // RmsNormBackward's workspace
+    std::byte* sums;               // workspace of RmsNormBackward and BiasGradient
     // The two halves of the block use the same memory, one after the other.
     std::byte* activation;           // T [rows, intermediate]
     std::byte* activation_gradient;  // T [rows, intermediate]
@@ -71,10 +79,13 @@ class LlamaBlock final : public Layer {
   int64_t Bytes(int64_t elements) const { return elements * SizeOf(dtype_); }
   int64_t TableElements(const MicroBatchShape& shape) const;
   float AttentionScale() const;
+  bool HeadNormsTrain() const;
 
   absl::Status Norm(const LayerContext& context, const TensorPlacement& weight,
                     const std::byte* input, std::byte* output,
                     float* inverse_rms) const;
+  /// From saved.projected to saved.qkv, head by head.
+  absl::Status NormHeads(const LayerContext& context, const Saved& saved) const;
   absl::Status Rotate(const LayerContext& context, std::byte* qkv, bool inverse) const;
   absl::Status Attention(const LayerContext& context, const Saved& saved) const;
   absl::Status AddTo(const LayerContext& context, std::byte* sum,
@@ -87,6 +98,9 @@ class LlamaBlock final : public Layer {
                            const BackwardScratch& scratch) const;
   /// From scratch.residual_gradient to input_gradient.
   absl::Status BackwardAttention(const LayerContext& context, const Saved& saved,
+                                 const BackwardScratch& scratch) const;
+  /// Turns the gradients of normalised queries and keys into those of projected ones.
+  absl::Status NormHeadsBackward(const LayerContext& context, const Saved& saved,
                                  const BackwardScratch& scratch) const;
   /// input_gradient = residual_gradient + that of the norm; they may be the same.
   absl::Status NormBackward(const LayerContext& context, const TensorPlacement& weight,
@@ -101,8 +115,10 @@ class LlamaBlock final : public Layer {
   const std::vector<TensorSpec> tensors_;
   const LayerLayout layout_;
   const LinearGroup qkv_, output_, gate_up_, down_;
-  const TensorPlacement& input_norm_;      // in layout_
-  const TensorPlacement& attention_norm_;  // in layout_
+  const TensorPlacement& input_norm_;        // in layout_
+  const TensorPlacement& attention_norm_;    // in layout_
+  const TensorPlacement* const query_norm_;  // in layout_; null without qk_norm
+  const TensorPlacement* const key_norm_;
 };
 
 }  // namespace strata::internal

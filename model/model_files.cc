@@ -96,11 +96,13 @@ TensorReader ReadFrom(const HfCheckpoint& checkpoint) {
 TensorReader RandomWeights(uint64_t seed) {
   return [seed](const TensorSpec& tensor, int64_t first, std::span<float> values) {
     const uint64_t key = Mix(seed ^ HashName(tensor.name));
-    const bool norm = tensor.shape.size() == 1;
+    const bool bias = absl::EndsWith(tensor.name, ".bias");
+    const bool norm = tensor.shape.size() == 1 && !bias;
     const auto fill = [&](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i) {
-        values[i] =
-            norm ? 1.0f : 0.02f * NormalDraw(key, static_cast<uint64_t>(first) + i);
+        values[i] = bias   ? 0.0f
+                    : norm ? 1.0f
+                           : 0.02f * NormalDraw(key, static_cast<uint64_t>(first) + i);
       }
     };
     // Draws depend on nothing but their element, so threads may share them out;

@@ -17,8 +17,9 @@ namespace strata {
 /// config.
 TensorReader ReadFrom(const HfCheckpoint& checkpoint);
 
-/// Seeded random weights for training from scratch: norms 1, everything else normal
-/// with standard deviation 0.02. A draw depends on (seed, tensor name, element) only.
+/// Seeded random weights for training from scratch: norms 1, biases 0, everything else
+/// normal with standard deviation 0.02. A draw depends on (seed, tensor name, element)
+/// only.
 TensorReader RandomWeights(uint64_t seed);
 
 /// Writes config.json for weights of `dtype` into `directory`, which exists, and copies

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "runtime/base/status.h"
+
 namespace strata {
 
 std::vector<TensorShape> TensorsOf(const TransformerConfig& config) {
@@ -13,14 +15,21 @@ std::vector<TensorShape> TensorsOf(const TransformerConfig& config) {
   std::vector<TensorShape> tensors;
   tensors.push_back({"model.embed_tokens.weight", {config.vocab, hidden}});
   for (int64_t layer = 0; layer < config.layers; ++layer) {
-    const auto add = [&tensors, layer](const char* name, std::vector<int64_t> shape) {
-      tensors.push_back({absl::StrCat("model.layers.", layer, ".", name, ".weight"),
-                         std::move(shape)});
+    const auto add = [&tensors, layer](const char* name, std::vector<int64_t> shape,
+                                       bool biased = false) {
+      const int64_t outputs = shape[0];
+      const std::string full = absl::StrCat("model.layers.", layer, ".", name);
+      tensors.push_back({full + ".weight", std::move(shape)});
+      if (biased) tensors.push_back({full + ".bias", {outputs}});
     };
-    add("self_attn.q_proj", {query_width, hidden});
-    add("self_attn.k_proj", {key_width, hidden});
-    add("self_attn.v_proj", {key_width, hidden});
-    add("self_attn.o_proj", {hidden, query_width});
+    add("self_attn.q_proj", {query_width, hidden}, config.qkv_bias);
+    add("self_attn.k_proj", {key_width, hidden}, config.qkv_bias);
+    add("self_attn.v_proj", {key_width, hidden}, config.qkv_bias);
+    add("self_attn.o_proj", {hidden, query_width}, config.output_bias);
+    if (config.qk_norm) {
+      add("self_attn.q_norm", {config.head_dim});
+      add("self_attn.k_norm", {config.head_dim});
+    }
     add("mlp.gate_proj", {config.intermediate, hidden});
     add("mlp.up_proj", {config.intermediate, hidden});
     add("mlp.down_proj", {hidden, config.intermediate});
@@ -40,6 +49,19 @@ int64_t ParameterCount(const TransformerConfig& config) {
     count += elements;
   }
   return count;
+}
+
+absl::Status CheckWindow(const TransformerConfig& config, int64_t length) {
+  if (config.sliding_window == 0 || length <= config.sliding_window) {
+    return absl::OkStatus();
+  }
+  return WithMend(absl::InvalidArgumentError(absl::StrCat(
+                      "sliding_window of the model is ", config.sliding_window,
+                      ", and rows have ", length,
+                      " tokens: sliding windows are not supported, only full "
+                      "attention within one")),
+                  absl::StrCat("make rows of at most ", config.sliding_window,
+                               " tokens (--max_seq_length)"));
 }
 
 }  // namespace strata

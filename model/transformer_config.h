@@ -1,7 +1,8 @@
-/// The shape of a Llama-family model: what planning needs to know of it, without any
-/// file.
+/// The shape of a model of the Llama kind (Llama, Mistral, Qwen2, Qwen3): what planning
+/// needs to know of it, without any file.
 #pragma once
 
+#include <absl/status/status.h>
 #include <absl/strings/string_view.h>
 
 #include <cstdint>
@@ -37,6 +38,12 @@ struct TransformerConfig {
   double rms_norm_eps = 1e-6;
   RopeConfig rope;
   int64_t max_position = 2048;
+  bool qkv_bias = false;     // q_proj, k_proj and v_proj have biases
+  bool output_bias = false;  // o_proj has one
+  bool qk_norm = false;      // an RMS norm of each head of queries and keys
+  /// Tokens that a query may see, itself included; 0: all before it. Rows must not be
+  /// longer: nothing cuts attention off.
+  int64_t sliding_window = 0;
   bool tied = false;  // the head is the embedding: one tensor, stored and counted once
   DType dtype = DType::kF32;  // in which the checkpoint says that it is stored
 
@@ -53,6 +60,10 @@ struct TensorShape {
 std::vector<TensorShape> TensorsOf(const TransformerConfig& config);
 
 int64_t ParameterCount(const TransformerConfig& config);
+
+/// InvalidArgument if rows of `length` tokens are longer than the model's sliding
+/// window: every query would see more than the model was trained to see.
+absl::Status CheckWindow(const TransformerConfig& config, int64_t length);
 
 /// Well-known shapes by name ("llama-3.1-8b"), for planning without any file.
 std::optional<TransformerConfig> BuiltinShape(absl::string_view name);

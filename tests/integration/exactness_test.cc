@@ -41,6 +41,16 @@ TEST(Exactness, ClippedStepsWithFrozenTensors) {
               300);
 }
 
+TEST(Exactness, ClippedStepsOfAModelWithBiases) {
+  ExpectExact({{.dtype = DType::kBF16, .tied = true, .biased = true},
+               {.weight_decay = 0.1, .max_grad_norm = 4.3}},
+              600);
+}
+
+TEST(Exactness, ImmediateUpdatesOfAModelWithNormsOfHeads) {
+  ExpectExact({{.qk_norm = true}, {.weight_decay = 0.1}}, 700);
+}
+
 TEST(Exactness, ImmediateUpdatesOfATiedModelWithoutClipping) {
   ExpectExact({{.tied = true}, {.weight_decay = 0.1, .decoupled_decay = false}}, 400);
 }

@@ -33,16 +33,16 @@ LLAMA3_ROPE = {
 LINEAR_ROPE = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0}
 
 FAMILIES = {
-    "llama": (transformers.LlamaConfig, {}),
-    "llama3_rope": (transformers.LlamaConfig, {"rope_parameters": LLAMA3_ROPE}),
-    "linear_rope": (transformers.LlamaConfig, {"rope_parameters": LINEAR_ROPE}),
-    "llama_biased": (transformers.LlamaConfig, {"attention_bias": True}),
-    "mistral": (transformers.MistralConfig, {"head_dim": 12, "sliding_window": 256}),
-    "qwen2": (transformers.Qwen2Config, {}),
-    "qwen2_tied": (transformers.Qwen2Config, {"tie_word_embeddings": True}),
-    "qwen3": (transformers.Qwen3Config, {"head_dim": 12}),
+    "llama": ("LlamaConfig", {}),
+    "llama3_rope": ("LlamaConfig", {"rope_parameters": LLAMA3_ROPE}),
+    "linear_rope": ("LlamaConfig", {"rope_parameters": LINEAR_ROPE}),
+    "llama_biased": ("LlamaConfig", {"attention_bias": True}),
+    "mistral": ("MistralConfig", {"head_dim": 12, "sliding_window": 256}),
+    "qwen2": ("Qwen2Config", {}),
+    "qwen2_tied": ("Qwen2Config", {"tie_word_embeddings": True}),
+    "qwen3": ("Qwen3Config", {"head_dim": 12}),
     "qwen3_tied": (
-        transformers.Qwen3Config,
+        "Qwen3Config",
         {"head_dim": 16, "tie_word_embeddings": True, "attention_bias": True},
     ),
 }
@@ -95,7 +95,7 @@ def train(config):
 
 
 def reference(config_class, settings):
-    config = config_class(
+    config = getattr(transformers, config_class)(
         vocab_size=VOCABULARY,
         hidden_size=HIDDEN,
         intermediate_size=INNER,

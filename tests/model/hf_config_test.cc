@@ -20,18 +20,28 @@ std::string Edited(absl::string_view from, absl::string_view to) {
 
 TEST(TransformerConfig, ParameterCountsAreTheKnownOnes) {
   const std::pair<const char*, int64_t> counts[] = {
-      {"llama-2-7b", 6738415616},     {"llama-2-13b", 13015864320},
-      {"llama-2-70b", 68976648192},   {"llama-3.1-8b", 8030261248},
-      {"llama-3.1-70b", 70553706496}, {"llama-3.2-1b", 1235814400},
-      {"llama-3.2-3b", 3212749824},   {"tinyllama-1.1b", 1100048384},
-      {"open-llama-3b", 3426473600},  {"smollm2-135m", 134515008},
-      {"smollm2-360m", 361821120},    {"smollm2-1.7b", 1711376384}};
+      {"llama-2-7b", 6738415616},      {"llama-2-13b", 13015864320},
+      {"llama-2-70b", 68976648192},    {"llama-3.1-8b", 8030261248},
+      {"llama-3.1-70b", 70553706496},  {"llama-3.2-1b", 1235814400},
+      {"llama-3.2-3b", 3212749824},    {"tinyllama-1.1b", 1100048384},
+      {"open-llama-3b", 3426473600},   {"smollm2-135m", 134515008},
+      {"smollm2-360m", 361821120},     {"smollm2-1.7b", 1711376384},
+      {"mistral-7b-v0.1", 7241732096}, {"mistral-7b", 7248023552},
+      {"qwen2.5-0.5b", 494032768},     {"qwen2.5-1.5b", 1543714304},
+      {"qwen2.5-3b", 3085938688},      {"qwen2.5-7b", 7615616512},
+      {"qwen2.5-14b", 14770033664},    {"qwen2.5-32b", 32763876352},
+      {"qwen2.5-72b", 72706203648},    {"qwen3-0.6b", 596049920},
+      {"qwen3-1.7b", 1720574976},      {"qwen3-4b", 4022468096},
+      {"qwen3-8b", 8190735360},        {"qwen3-14b", 14768307200},
+      {"qwen3-32b", 32762123264}};
   EXPECT_EQ(BuiltinShapeNames().size(), std::size(counts));
   for (const auto& [name, count] : counts) {
     const auto shape = BuiltinShape(name);
     ASSERT_TRUE(shape.has_value()) << name;
     EXPECT_EQ(ParameterCount(*shape), count) << name;
-    EXPECT_EQ(shape->head_dim * shape->heads, shape->hidden) << name;
+    if (!shape->qk_norm) {
+      EXPECT_EQ(shape->head_dim * shape->heads, shape->hidden) << name;
+    }
   }
   EXPECT_FALSE(BuiltinShape("gpt-2").has_value());
 }
@@ -109,14 +119,24 @@ TEST(HfConfig, RefusesByNameWhatWeWouldComputeDifferently) {
     const char* to;
     const char* named;
   } cases[] = {
-      {"\"llama\"", "\"qwen2\"", "model_type is \"qwen2\""},
+      {"\"llama\"", "\"gpt2\"", "model_type is \"gpt2\", which has learned positions"},
+      {"\"llama\"", "\"mixtral\"", "a mixture of experts; supported are llama"},
+      {"\"llama\"", "\"gemma3_text\"", "scaled embeddings"},
+      {"\"llama\"", "\"phi3\"", "fused projections"},
+      {"\"llama\"", "\"phi\"", "parallel blocks"},
+      {"\"llama\"", "\"qwen\"", "the first Qwen"},
+      {"\"llama\"", "\"qwen3_moe\"", "a mixture of experts"},
+      {"\"llama\"", "\"unheard\"", "model_type is \"unheard\"; supported are"},
       {"\"silu\"", "\"gelu\"", "hidden_act is \"gelu\""},
-      {"\"attention_bias\": false", "\"attention_bias\": true",
-       "attention_bias is true"},
       {"\"mlp_bias\": false", "\"mlp_bias\": true", "mlp_bias is true"},
       {"\"rope_scaling\": null",
        R"("rope_scaling": {"rope_type": "yarn", "factor": 2})",
        "rope_scaling.rope_type is \"yarn\""},
+      {"\"rope_scaling\": null", R"("rope_scaling": {"type": "dynamic", "factor": 2})",
+       "rope_scaling.rope_type is \"dynamic\""},
+      {"\"rope_scaling\": null",
+       R"("rope_scaling": {"type": "longrope", "long_factor": [1]})",
+       "rope_scaling.rope_type is \"longrope\""},
       {"\"rope_scaling\": null",
        R"("rope_scaling": {"rope_type": "llama3", "factor": 2})",
        "low_freq_factor is missing"},

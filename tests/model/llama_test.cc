@@ -61,6 +61,14 @@ void ExpectLossAndNorm(const TransformerConfig& config, double loss, double norm
   EXPECT_NEAR(chain.GradientNorm(), norm, 1e-5 * norm);
 }
 
+/// T0 with what other families have, all at once.
+TransformerConfig Decorated() {
+  TransformerConfig config = FixtureT0();
+  config.qkv_bias = config.output_bias = config.qk_norm = true;
+  config.head_dim = 12;
+  return config;
+}
+
 double Norm(const std::vector<double>& values) {
   double squares = 0;
   for (const double value : values) squares += value * value;
@@ -220,9 +228,7 @@ TEST(Llama, Bf16ComputesWithFp32AnglesAtLongContext) {
   EXPECT_NEAR(LongContextLoss(1024, DType::kBF16, false), loss, 2e-3 * loss);
 }
 
-TEST(Llama, GradientsEqualFiniteDifferences) {
-  TransformerConfig config = FixtureT0();
-  config.tied = true;
+void ExpectGradientsOfFiniteDifferences(const TransformerConfig& config) {
   LayerChain chain = MakeChain(config, {.sequences = 2, .length = 16});
   const Batch batch =
       MakeBatch({{MakeSample(0, 7), MakeSample(1, 9)}, {MakeSample(2, 11)}}, 16);
@@ -248,13 +254,22 @@ TEST(Llama, GradientsEqualFiniteDifferences) {
   }
 }
 
+TEST(Llama, GradientsEqualFiniteDifferences) {
+  TransformerConfig tied = FixtureT0();
+  tied.tied = true;
+  ExpectGradientsOfFiniteDifferences(tied);
+  ExpectGradientsOfFiniteDifferences(Decorated());
+}
+
 TEST(Llama, RecomputedActivationsHaveTheSameBytes) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    LayerChain chain = MakeChain(FixtureT0(), kOneRow, dtype);
-    const Batch batch = Sequence0();
-    chain.Loss(batch);
-    for (const size_t block : {1, 2}) {
-      EXPECT_TRUE(chain.Recompute(batch, block) == chain.saved(block));
+    for (const TransformerConfig& config : {FixtureT0(), Decorated()}) {
+      LayerChain chain = MakeChain(config, kOneRow, dtype);
+      const Batch batch = Sequence0();
+      chain.Loss(batch);
+      for (const size_t block : {1, 2}) {
+        EXPECT_TRUE(chain.Recompute(batch, block) == chain.saved(block));
+      }
     }
   }
 }
@@ -282,13 +297,15 @@ TEST(Llama, FrozenTensorsHaveNoAccumulatorAndChangeNoOtherGradient) {
 
 TEST(Llama, TheLowestLayerNeedNotPassAGradientOn) {
   // Only the last block is trained, or only its MLP, or only the head's norm.
-  for (const char* trained : {"layers.1", "layers.1.mlp", "layers.1.post",
-                              "layers.1.input", "layers.1.self_attn.o", "model.norm"}) {
+  for (const char* trained :
+       {"layers.1", "layers.1.mlp", "layers.1.post", "layers.1.input",
+        "layers.1.self_attn.o_proj.weight", "layers.1.self_attn.o_proj.bias",
+        "layers.1.self_attn.k_proj.bias", "layers.1.self_attn.q_norm", "model.norm"}) {
     const LlamaOptions options{.trainable = [trained](absl::string_view name) {
       return name.find(trained) != absl::string_view::npos;
     }};
-    LayerChain all = MakeChain(FixtureT0(), kOneRow);
-    LayerChain some = MakeChain(FixtureT0(), kOneRow, DType::kF32, options);
+    LayerChain all = MakeChain(Decorated(), kOneRow);
+    LayerChain some = MakeChain(Decorated(), kOneRow, DType::kF32, options);
     TrainOnMean(all, Sequence0());
     TrainOnMean(some, Sequence0(), std::string(trained) == "model.norm" ? 3 : 2);
     int compared = 0;

@@ -61,6 +61,8 @@ TransformerConfig ToyShape() {
 ModelShape ToyModel(const ToyOptions& options) {
   TransformerConfig config = options.config.value_or(ToyShape());
   config.tied = options.tied;
+  config.qkv_bias = config.output_bias = options.biased;
+  config.qk_norm = options.qk_norm;
   LlamaOptions llama;
   if (options.frozen_blocks > 0) {
     llama.trainable = [blocks = options.frozen_blocks](absl::string_view name) {

@@ -17,6 +17,8 @@ struct ToyOptions {
   DType dtype = DType::kF32;
   std::optional<TransformerConfig> config;  // in place of the toy's own shape
   bool tied = false;
+  bool biased = false;        // projections of the attention
+  bool qk_norm = false;       // of the heads of queries and keys
   int32_t frozen_blocks = 0;  // the first ones, and the embedding with them
   int64_t sequences = 2;
   int64_t length = 12;

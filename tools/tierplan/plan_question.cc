@@ -78,6 +78,7 @@ absl::Status ReadStep(const PlanCommand& command, PlanQuestion& question) {
                      size.length, " tokens are more than a step can have (",
                      kMicroBatchesMax, " of 2^31 tokens)"));
   }
+  STRATA_RETURN_IF_ERROR(CheckWindow(question.shape, size.length));
   question.micro_batch = {size.rows, size.length};
   question.micro_batches = static_cast<int32_t>(size.micro_batches);
   const RunConfig& config = resolution.config;

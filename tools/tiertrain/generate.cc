@@ -22,7 +22,16 @@ absl::Status CheckPrompt(const Sample& prompt, const TransformerConfig& model,
     return absl::InvalidArgumentError(
         absl::StrCat("token ", token, " is none of the model's ", model.vocab));
   }
-  if (prompt.size() + max_new_tokens <= model.max_position) return absl::OkStatus();
+  const int64_t length = prompt.size() + max_new_tokens;
+  if (model.sliding_window > 0 && length > model.sliding_window) {
+    return WithMend(
+        absl::InvalidArgumentError(absl::StrCat(
+            "the prompt has ", prompt.size(), " tokens; with ", max_new_tokens,
+            " new ones that is more than the model's sliding_window, ",
+            model.sliding_window, ", which is not supported")),
+        "lower --max_new_tokens or shorten the prompt");
+  }
+  if (length <= model.max_position) return absl::OkStatus();
   return WithMend(
       absl::InvalidArgumentError(absl::StrCat(
           "the prompt has ", prompt.size(), " tokens; with ", max_new_tokens,

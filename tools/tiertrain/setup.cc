@@ -212,6 +212,10 @@ absl::Status PrepareRun(TrainingRun& run) {
   }
   if (run.command.prompt_file) return ReadPrompts(run);
   STRATA_RETURN_IF_ERROR(OpenData(run));
+  for (const Dataset* data : {run.train_data.get(), run.eval_data.get()}) {
+    if (data == nullptr) continue;
+    STRATA_RETURN_IF_ERROR(CheckWindow(run.model_config.shape, data->row_length()));
+  }
   STRATA_RETURN_IF_ERROR(SizeSteps(run));
   return CheckResumePoint(run);
 }
