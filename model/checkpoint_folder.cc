@@ -136,13 +136,14 @@ absl::StatusOr<std::unique_ptr<CheckpointFolder>> CheckpointFolder::Open(
   const int lock = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock < 0) return IoError(errno, absl::StrCat("open ", directory));
   std::unique_ptr<CheckpointFolder> folder(new CheckpointFolder(directory, lock));
-  // Filesystems that cannot lock have nobody to lock against, as far as we can know.
-  if (flock(lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+  // Where the filesystem cannot lock, left-overs may be somebody's who is at work.
+  const bool is_locked = flock(lock, LOCK_EX | LOCK_NB) == 0;
+  if (!is_locked && errno == EWOULDBLOCK) {
     return WithMend(absl::FailedPreconditionError(absl::StrCat(
                         directory, ": another process saves its checkpoints there")),
                     "choose another directory, or end the other run first");
   }
-  folder->RemoveStale();
+  if (is_locked) folder->RemoveStale();
   return folder;
 }
 

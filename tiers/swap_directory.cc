@@ -1,5 +1,6 @@
 #include "tiers/swap_directory.h"
 
+#include <absl/strings/match.h>
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_split.h>
@@ -73,21 +74,27 @@ std::vector<DeadRun> ClaimDeadRuns(int user_directory) {
   return runs;
 }
 
+absl::StatusOr<std::string> AbsolutePath(const std::string& path,
+                                         absl::string_view context) {
+  std::error_code error;
+  std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  if (error) return IoError(error.value(), context);
+  absolute = absolute.lexically_normal();
+  if (!absolute.has_filename()) absolute = absolute.parent_path();  // "dir/" is "dir"
+  return absolute.string();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SwapDirectory>> SwapDirectory::Create(
     const std::string& nvme_path) {
   const std::string context = absl::StrCat("nvme_path '", nvme_path, "'");
   if (nvme_path.empty()) return absl::InvalidArgumentError("nvme_path is empty");
-  std::error_code error;
-  std::filesystem::path absolute = std::filesystem::absolute(nvme_path, error);
-  if (error) return IoError(error.value(), context);
-  absolute = absolute.lexically_normal();
-  if (!absolute.has_filename()) absolute = absolute.parent_path();  // "dir/" is "dir"
+  STRATA_ASSIGN_OR_RETURN(const std::string absolute, AbsolutePath(nvme_path, context));
 
   auto result = std::unique_ptr<SwapDirectory>(new SwapDirectory);
   result->owner_ = getpid();
-  result->user_path_ = absolute.string();
+  result->user_path_ = absolute;
   for (int attempt = 0;; ++attempt) {
     absl::Status status;
     if (auto user_directory = OpenUserDirectory(result->user_path_);
@@ -127,6 +134,25 @@ absl::Status SwapDirectory::CreateIn(int user_directory) {
     return IoError(errno, absl::StrCat("cannot lock '", lock_path, "'"));
   }
   return absl::OkStatus();
+}
+
+void SwapDirectory::RemoveOwn(const std::string& nvme_path) {
+  const absl::StatusOr<std::string> path = AbsolutePath(nvme_path, "");
+  if (!path.ok()) return;
+  const FileDescriptor user_directory(
+      open(path->c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!user_directory.is_open()) return;
+  const std::string own = absl::StrCat(kPrefix, getpid(), "-");
+  ForEachEntry(user_directory.get(), [&](absl::string_view name) {
+    if (!IsRunName(name) || !absl::StartsWith(name, own)) return;
+    const std::string run = absl::StrCat(*path, "/", name);
+    const FileDescriptor directory(
+        open(run.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!directory.is_open()) return;
+    RemoveFiles(directory.get());
+    rmdir(run.c_str());
+  });
+  RemoveUserDirectory(*path, IsRunName);
 }
 
 SwapDirectory::~SwapDirectory() {

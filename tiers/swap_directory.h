@@ -28,6 +28,10 @@ class SwapDirectory {
   static absl::StatusOr<std::unique_ptr<SwapDirectory>> Create(
       const std::string& nvme_path);
 
+  /// Removes what this process has in `nvme_path` although it may be in use: for an
+  /// exit that waits for nothing. The files' memory goes with the process.
+  static void RemoveOwn(const std::string& nvme_path);
+
   /// Removes the directory, the swap file in it, and `nvme_path` if we made that and
   /// nothing else is in it.
   ~SwapDirectory();

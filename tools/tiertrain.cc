@@ -1,7 +1,6 @@
 /// tiertrain: trains a model through three tiers of memory.
 
 #include <absl/strings/str_cat.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <csignal>
@@ -17,17 +16,10 @@
 #include "tools/tiertrain/loop.h"
 #include "tools/tiertrain/report.h"
 #include "tools/tiertrain/setup.h"
+#include "tools/tiertrain/signals.h"
 
 namespace strata {
 namespace {
-
-std::atomic<bool> g_interrupted = false;
-static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler may set it
-
-// The second one does not wait: what is being written has a temporary name.
-void OnSignal(int) {
-  if (g_interrupted.exchange(true)) _exit(cli::kInterrupted);
-}
 
 void PrintWarnings(const TrainingRun& run) {
   for (const ConfigNote& note : run.resolution.report.warnings) {
@@ -96,7 +88,7 @@ absl::Status SaveResults(TrainingRun& run, const RunSummary& summary) {
   return absl::OkStatus();
 }
 
-int Train(TrainingRun& run) {
+int Train(TrainingRun& run, const std::atomic<bool>& interrupted) {
   if (absl::Status status = StartTrainer(run); !status.ok()) return cli::Refuse(status);
   if (absl::Status status = FinishNumerics(run); !status.ok())
     return cli::Refuse(status);
@@ -117,7 +109,7 @@ int Train(TrainingRun& run) {
   }
   std::fflush(stdout);
   RunSummary summary;
-  if (absl::Status status = TrainSteps(run, g_interrupted, summary); !status.ok()) {
+  if (absl::Status status = TrainSteps(run, interrupted, summary); !status.ok()) {
     return cli::Fail(status);
   }
   std::printf("\n%s", MemoryTable(run).c_str());
@@ -141,8 +133,7 @@ int Train(TrainingRun& run) {
 
 int Main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a full disk is an error, not the end
-  std::signal(SIGINT, OnSignal);
-  std::signal(SIGTERM, OnSignal);
+  const std::atomic<bool>& interrupted = CatchSignals();
   TrainingRun run;
   cli::Flags flags = TrainFlagTable(run.command);
   if (const auto exit_code = cli::ReadCommandLine(argc, argv, flags)) return *exit_code;
@@ -158,7 +149,12 @@ int Main(int argc, char** argv) {
     absl::Status status = PrintPlan(run);
     return status.ok() ? cli::kDone : cli::Refuse(status);
   }
-  return run.generation ? GenerateTexts(run, g_interrupted) : Train(run);
+  std::vector<std::string> nvme_paths;
+  for (const NvmePath& path : run.config.placement.nvme_paths) {
+    nvme_paths.push_back(path.directory);
+  }
+  RemoveSwapAtSecondSignal(nvme_paths);
+  return run.generation ? GenerateTexts(run, interrupted) : Train(run, interrupted);
 }
 
 }  // namespace

@@ -164,6 +164,8 @@ TEST(Resume, MaxStepsIsTheTotal) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_EQ(outcome.steps.size(), 3u);
   EXPECT_EQ(run.ExportedBytes(), before);
+  ExpectRefused(run, Request("--max_steps 2 --resume_from_checkpoint latest"),
+                {"checkpoint-3 is after step 3", "ends after step 2"});
 }
 
 TEST(Resume, ALongerScheduleIsThatOfTheNewTotalAndSaid) {

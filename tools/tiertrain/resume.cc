@@ -169,6 +169,13 @@ absl::Status CheckResumePoint(const TrainingRun& run) {
   if (!run.resume) return absl::OkStatus();
   STRATA_RETURN_IF_ERROR(CheckModel(run));
   const RunState& state = run.resume->manifest.run;
+  if (state.step > run.sizes.total_steps) {
+    return WithMend(
+        absl::InvalidArgumentError(absl::StrCat(
+            "--resume_from_checkpoint ", run.resume->directory, " is after step ",
+            state.step, ", and the run ends after step ", run.sizes.total_steps)),
+        "raise --max_steps, which is the total");
+  }
   const std::vector<std::string> data =
       Changes(SectionOf(state, "data"), DataJson(run));
   if (!data.empty()) {
