@@ -24,7 +24,7 @@ TEST(CheckpointKill, AtAnyInstantOfASaveOneCompleteCheckpointIsFound) {
   const TempDirectory whole;
   const int calls = SaveTwice(whole.path(), 0).calls;
   ASSERT_GT(calls, 50);
-  const auto second = TensorFiles(whole / "checkpoint-2");
+  const auto second = TensorSums(whole / "checkpoint-2");
   std::map<std::string, std::string> first;
 
   const std::vector<int> instants = SomeCalls(calls, g_calls);
@@ -36,7 +36,7 @@ TEST(CheckpointKill, AtAnyInstantOfASaveOneCompleteCheckpointIsFound) {
     auto found = FindLatestCheckpoint(directory.path());
     ASSERT_TRUE(found.ok()) << found.status();
     EXPECT_EQ(found->passed_over, std::vector<std::string>());
-    const auto files = TensorFiles(found->directory);
+    const auto files = TensorSums(found->directory);
     if (found->manifest.run.step == 1) {
       ++found_first;
       if (first.empty()) first = files;

@@ -133,8 +133,8 @@ TEST(CheckpointMountRun, AFullDiskEndsTheRunWith1AndItGoesOnFromTheOneBefore) {
       SaveEachStep(disk.path(), "--max_steps 6 --resume_from_checkpoint latest"));
   ASSERT_EQ(resumed.exit_code, 0) << resumed.output;
   EXPECT_EQ(resumed.Losses(), expected.Losses());
-  EXPECT_EQ(TensorFiles(disk.path() + "/checkpoint-6"),
-            TensorFiles(whole.output() + "/checkpoint-6"));
+  EXPECT_EQ(TensorSums(disk.path() + "/checkpoint-6"),
+            TensorSums(whole.output() + "/checkpoint-6"));
 }
 
 TEST(CheckpointMountRun, ATooSmallDiskIsSaidAtTheStart) {

@@ -23,13 +23,13 @@ TEST(PowerLoss, ASavedCheckpointIsOnTheDrive) {
   LoopMount disk(kDiskBytes, LoopMount::Journal::kSome);
   ASSERT_TRUE(disk.ok());
   EXPECT_FALSE(SaveTwice(disk.path() + "/out", 0).killed);
-  const auto files = TensorFiles(disk.path() + "/out/checkpoint-2");
+  const auto files = TensorSums(disk.path() + "/out/checkpoint-2");
   ASSERT_TRUE(disk.LosePower());
   ASSERT_TRUE(disk.PowerUp());
   const auto found = FindLatestCheckpoint(disk.path() + "/out");
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->manifest.run.step, 2);
-  EXPECT_EQ(TensorFiles(found->directory), files);
+  EXPECT_EQ(TensorSums(found->directory), files);
 }
 
 TEST(PowerLoss, AtAnyInstantOfASaveOneCompleteCheckpointIsFound) {

@@ -33,6 +33,15 @@ std::map<std::string, std::string> TensorFiles(const std::string& directory) {
   return files;
 }
 
+std::map<std::string, std::string> TensorSums(const std::string& directory) {
+  std::map<std::string, std::string> sums;
+  for (const auto& [name, bytes] : TensorFiles(directory)) {
+    const uint32_t checksum = Crc32c(0, std::as_bytes(std::span(bytes)));
+    sums[name] = absl::StrCat(bytes.size(), " bytes, crc32c ", absl::Hex(checksum));
+  }
+  return sums;
+}
+
 std::vector<std::string> CheckpointNames(const std::string& directory) {
   std::vector<std::string> names;
   for (const std::string& path : ListCheckpoints(directory)) {

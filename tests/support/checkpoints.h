@@ -14,6 +14,9 @@ std::string FileText(const std::string& path);
 /// The files of a checkpoint but for its manifest, byte for byte.
 std::map<std::string, std::string> TensorFiles(const std::string& directory);
 
+/// The same as "N bytes, crc32c X", for comparing.
+std::map<std::string, std::string> TensorSums(const std::string& directory);
+
 /// Names of the directories checkpoint-N in `directory`, by N.
 std::vector<std::string> CheckpointNames(const std::string& directory);
 
