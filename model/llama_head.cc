@@ -36,9 +36,9 @@ class Head final : public Layer {
   LayerFootprint Footprint(const MicroBatchShape& shape) const override {
     const double products = 2.0 * static_cast<double>(shape.tokens()) *
                             static_cast<double>(config_.vocab * config_.hidden);
-    const int64_t scratch = Cut(shape, nullptr).size_bytes;
-    return {.forward_workspace_bytes = scratch,
-            .backward_workspace_bytes = scratch,
+    const Scratch scratch = Cut(shape, nullptr);
+    return {.forward_workspace_bytes = scratch.forward_bytes,
+            .backward_workspace_bytes = scratch.backward_bytes,
             .forward_flops = products,
             .backward_flops = 3 * products};
   }
@@ -58,14 +58,18 @@ class Head final : public Layer {
 
  private:
   struct Scratch {
-    std::byte* normed;           // T [rows, hidden]
-    std::byte* normed_gradient;  // T [rows, hidden]
-    float* inverse_rms;          // [rows]
-    float* losses;               // [rows]
-    float* logits;               // [chunk, vocab]
+    std::byte* normed;    // T [rows, hidden]
+    std::byte* gathered;  // T [rows, hidden]
+    float* inverse_rms;   // [rows]
+    float* losses;        // [rows]
+    float* logits;        // [chunk, vocab]
+    int64_t forward_bytes;
+    // In training only:
+    std::byte*
+        normed_gradient;  // T [rows, hidden]; `gathered`, which that does not use
     std::byte* logits_gradient;  // T [chunk, vocab]
     std::byte* norm;             // RmsNormBackward's workspace
-    int64_t size_bytes;
+    int64_t backward_bytes;
   };
 
   Scratch Cut(const MicroBatchShape& shape, std::byte* base) const {
@@ -74,13 +78,15 @@ class Head final : public Layer {
     const int64_t unit = SizeOf(dtype_);
     Scratch scratch{};
     scratch.normed = cut.Take(rows * config_.hidden * unit);
-    scratch.normed_gradient = cut.Take(rows * config_.hidden * unit);
+    scratch.gathered = cut.Take(rows * config_.hidden * unit);
     scratch.inverse_rms = cut.Take<float>(rows * 4);
     scratch.losses = cut.Take<float>(rows * 4);
     scratch.logits = cut.Take<float>(chunk * config_.vocab * 4);
+    scratch.forward_bytes = cut.used_bytes();
+    scratch.normed_gradient = scratch.gathered;
     scratch.logits_gradient = cut.Take(chunk * config_.vocab * unit);
     scratch.norm = cut.Take(RmsNormBackwardWorkspaceBytes(rows, config_.hidden));
-    scratch.size_bytes = cut.used_bytes();
+    scratch.backward_bytes = cut.used_bytes();
     return scratch;
   }
 
@@ -161,8 +167,7 @@ absl::Status Head::RunRows(const LayerContext& context) const {
     return context.kernels.Run(context.stream, op);
   };
   // To gather rows by number is what an embedding does.
-  std::byte* const gathered = scratch.normed_gradient;
-  STRATA_RETURN_IF_ERROR(run(EmbeddingForward{.output = gathered,
+  STRATA_RETURN_IF_ERROR(run(EmbeddingForward{.output = scratch.gathered,
                                               .weight = context.input,
                                               .tokens = context.logit_rows,
                                               .rows = rows,
@@ -172,7 +177,7 @@ absl::Status Head::RunRows(const LayerContext& context) const {
   STRATA_RETURN_IF_ERROR(run(
       RmsNormForward{.output = scratch.normed,
                      .inverse_rms = scratch.inverse_rms,
-                     .input = gathered,
+                     .input = scratch.gathered,
                      .weight = context.weights + norm.first_element * SizeOf(dtype_),
                      .rows = rows,
                      .width = config_.hidden,
