@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -94,30 +95,31 @@ void RunningTiertrain::Signal(int number) const {
   STRATA_CHECK(pid_ != 0 && kill(pid_, number) == 0);
 }
 
-void RunningTiertrain::Collect(int status) {
+bool RunningTiertrain::Collect(int options) {
+  if (pid_ == 0) return true;
+  int status = 0;
+  rusage usage{};
+  const pid_t ended = wait4(pid_, &status, options, &usage);
+  STRATA_CHECK(ended >= 0);
+  if (ended == 0) return false;
   exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  peak_resident_bytes_ = usage.ru_maxrss * kKiB;
   pid_ = 0;
+  return true;
 }
 
-bool RunningTiertrain::HasEnded() {
-  int status = 0;
-  if (pid_ != 0 && waitpid(pid_, &status, WNOHANG) == pid_) Collect(status);
-  return pid_ == 0;
-}
+bool RunningTiertrain::HasEnded() { return Collect(WNOHANG); }
 
 RunOutcome RunningTiertrain::Finish() {
   char buffer[4096];
   while (const size_t count = std::fread(buffer, 1, sizeof(buffer), output_)) {
     text_.append(buffer, count);
   }
-  int status = 0;
-  if (pid_ != 0) {
-    STRATA_CHECK(waitpid(pid_, &status, 0) == pid_);
-    Collect(status);
-  }
+  Collect(0);
   RunOutcome outcome{.exit_code = exit_code_, .errors = Slurp(error_file_)};
   outcome.output = text_ + outcome.errors;
   outcome.steps = ReadLog(log_file_);
+  outcome.peak_resident_bytes = peak_resident_bytes_;
   return outcome;
 }
 
@@ -216,8 +218,8 @@ void ExpectLosses(const RunOutcome& outcome, const std::vector<double>& losses,
 
 std::string PlacedIn(const TiertrainRun& run, absl::string_view tier) {
   return absl::StrCat(" --placement weights=", tier, ",optimizer=", tier,
-                      ",gradients=", tier, ",activations=", tier,
-                      " --nvme_path ", run.directory().File("swap"), ":64MiB");
+                      ",gradients=", tier, ",activations=", tier, " --nvme_path ",
+                      run.directory().File("swap"), ":64MiB");
 }
 
 std::string Row(const std::vector<int32_t>& tokens, const std::vector<int32_t>& labels,

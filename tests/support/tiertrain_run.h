@@ -21,6 +21,7 @@ struct RunOutcome {
   std::string output;                 // standard output, then standard error
   std::string errors;                 // standard error
   std::vector<nlohmann::json> steps;  // lines of the log
+  int64_t peak_resident_bytes = 0;    // the most that it held, as the kernel counts
   double Loss(size_t step) const { return steps.at(step)["loss"]; }
   double Norm(size_t step) const { return steps.at(step)["grad_norm"]; }
   std::vector<double> Losses() const;
@@ -54,9 +55,11 @@ class RunningTiertrain {
   RunOutcome Finish();
 
  private:
-  void Collect(int status);
+  /// `options`: of wait4. False if it has not ended.
+  bool Collect(int options);
   pid_t pid_;  // 0: collected
   int exit_code_ = -1;
+  int64_t peak_resident_bytes_ = 0;
   std::FILE* output_;
   std::string text_;  // standard output so far
   std::string error_file_, log_file_;

@@ -89,10 +89,11 @@ std::vector<Batch> BatchesOf(const ModelShape& model, const Scenario& scenario,
   return batches;
 }
 
-ToyTrainer MakeToyTrainer(const Scenario& scenario, TrainerOptions options) {
+ToyTrainer MakeToyTrainer(const Scenario& scenario, TrainerOptions options,
+                          const TierBytes& memory) {
   ToyTrainer toy;
-  toy.device =
-      CreateCpuDevice({.device_bytes = kAmpleBytes, .pinned_host_bytes = kAmpleBytes});
+  toy.device = CreateCpuDevice(
+      {.device_bytes = memory.device, .pinned_host_bytes = memory.host});
   FillOptions(scenario, options);
   options.device = options.host_device = toy.device.get();
   auto trainer = Trainer::Create(ToyModel(scenario.toy), std::move(options));

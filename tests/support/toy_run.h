@@ -87,8 +87,9 @@ struct ToyTrainer {
   std::unique_ptr<Trainer> trainer;
 };
 /// `options`: budgets, pins, overrides and, for another one than a store in memory,
-/// make_store; the rest is filled in.
-ToyTrainer MakeToyTrainer(const Scenario& scenario, TrainerOptions options);
+/// make_store; the rest is filled in. `memory`: what the device has of each kind.
+ToyTrainer MakeToyTrainer(const Scenario& scenario, TrainerOptions options,
+                          const TierBytes& memory = {kAmpleBytes, kAmpleBytes, 0});
 /// Under the random plan of `seed`.
 using MakeStore =
     std::function<absl::StatusOr<std::unique_ptr<Store>>(const StoreNeeds& needs)>;
