@@ -176,24 +176,6 @@ TEST(FieldValues, TiedEmbeddingsAreOneTensorWithOneUpdate) {
   ExpectNear(one.Norm(0), 4.6578201);
 }
 
-// C09: small updates of bf16 weights do not vanish.
-TEST(FieldValues, SmallBf16UpdatesAreKeptInTheMaster) {
-  for (const char* placement : kPlacements) {
-    TransformerConfig config = FixtureT0();
-    config.dtype = DType::kBF16;
-    const TiertrainRun run(config);
-    RunRequest request{.rows = Sequences(0, 1), .flags = "--max_steps 100"};
-    request.flags += " " + Placed(run, placement);
-    request.deepspeed["bf16"] = {{"enabled", true}};
-    request.deepspeed["optimizer"]["params"]["lr"] = 1e-4;
-    const RunOutcome outcome = run.Run(request);
-    ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
-    ASSERT_EQ(outcome.steps.size(), 100u);
-    // Without a master the loss stays above 3.9.
-    EXPECT_LT(outcome.Loss(99), 2.1);
-  }
-}
-
 // C11: head_dim is a field.
 TEST(FieldValues, HeadSizeIsAFieldOfItsOwn) {
   const auto check = [](const TransformerConfig& config, double loss, double norm,
