@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "model/checkpoint.h"
 #include "tests/support/checkpoints.h"
 #include "tests/support/tiertrain_run.h"
 
@@ -224,6 +225,23 @@ TEST(Resume, OtherNumericsAreRefusedNamingBothValuesOrAllowed) {
 
 TEST(Resume, ThreadsDecideNoBitOfFp32) {
   ExpectSame(Request(""), 2, 4, " --threads 1", " --threads 3");
+}
+
+TEST(Resume, ThreadsOfABf16RunAreTheCheckpointsUnlessOthersAreTyped) {
+  const TiertrainRun run;
+  ASSERT_EQ(
+      run.Run(Request("--bf16 --threads 3 --max_steps 2 --save_steps 2")).exit_code, 0);
+  const std::string resume = "--bf16 --max_steps 4 --resume_from_checkpoint latest ";
+  ASSERT_EQ(run.Run(Request(resume + "--threads 0 --save_steps 4")).exit_code, 0);
+  const auto manifest = ReadManifest(run.output() + "/checkpoint-4");
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  for (const NumericsEntry& entry : manifest->numerics.entries) {
+    if (entry.name != "cpu.threads") continue;
+    EXPECT_EQ(entry.value, "3");
+    if (!entry.decides_bits) continue;  // no oneDNN for BF16 here
+    ExpectRefused(run, Request(resume + "--threads 2"),
+                  {"cpu.threads is '3' there and '2' here"});
+  }
 }
 
 TEST(Resume, ANumericsFileHoldsARunToIt) {
