@@ -54,12 +54,13 @@ std::vector<std::string> NamesIn(const std::string& directory) {
   return names;
 }
 
-absl::Status Flush(const std::string& directory) {
-  const int descriptor = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return IoError(errno, absl::StrCat("open ", directory));
-  const absl::Cleanup close_directory = [descriptor] { close(descriptor); };
+/// Of a file or a directory.
+absl::Status Flush(const std::string& path) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return IoError(errno, absl::StrCat("open ", path));
+  const absl::Cleanup close_descriptor = [descriptor] { close(descriptor); };
   if (fsync(descriptor) == 0) return absl::OkStatus();
-  return IoError(errno, absl::StrCat("flush ", directory));
+  return IoError(errno, absl::StrCat("flush ", path));
 }
 
 absl::Status RemoveTree(const std::string& path) {
@@ -81,7 +82,7 @@ int64_t NowMilliseconds() {
       .count();
 }
 
-/// Files that write_extras left beside those that are known already.
+/// Makes durable what write_extras left beside the files that are known already.
 absl::Status DescribeExtras(const std::string& directory,
                             std::vector<CheckpointFile>& files) {
   std::vector<std::string> names;
@@ -94,6 +95,7 @@ absl::Status DescribeExtras(const std::string& directory,
   }
   std::sort(names.begin(), names.end());
   for (const std::string& name : names) {
+    STRATA_RETURN_IF_ERROR(Flush(absl::StrCat(directory, "/", name)));
     STRATA_ASSIGN_OR_RETURN(CheckpointFile file, DescribeFile(directory, name));
     files.push_back(std::move(file));
   }

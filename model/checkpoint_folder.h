@@ -29,7 +29,8 @@ struct SaveRequest {
   RunState run;
   /// How many checkpoints of this run stay, the new one counted; others' always do.
   std::optional<int64_t> keep_max;
-  /// Writes the application's own files into the checkpoint's directory; may be empty.
+  /// Writes the application's own files into the directory of the checkpoint, which
+  /// makes them durable and checks them like its own; may be empty.
   std::function<absl::Status(const std::string& directory)> write_extras;
 };
 
