@@ -27,7 +27,10 @@ void CatchSignals() {
 
 absl::Status Finish(const BenchCommand& command, const BenchSuite& suite) {
   const bool is_quiet = command.json == "-";
-  if (!is_quiet) std::fputs(ChecksText(suite.report()).c_str(), stdout);
+  if (!is_quiet) {
+    std::fputs(suite.text().c_str(), stdout);
+    std::fputs(ChecksText(suite.report()).c_str(), stdout);
+  }
   if (!command.json.empty()) {
     STRATA_RETURN_IF_ERROR(cli::WriteOutput(command.json, BenchJson(suite.report())));
   }

@@ -35,6 +35,14 @@ absl::Status BenchCommand::Finish() {
     return Refuse(absl::StrCat("--op ", *op, " is of a drive, and --path is ", *path),
                   "leave one of them out");
   }
+  if (compare && ((op && *op != "read" && *op != "write") || path || save_profile)) {
+    return Refuse("--compare fio takes --op read or write, or neither for both",
+                  "leave the other --op, --path or --save_profile out");
+  }
+  if (compare && direct == "off") {
+    return Refuse("--compare fio with --direct off would compare page caches",
+                  "leave one of them out");
+  }
   if (save_profile && !measures_all()) {
     return Refuse("--save_profile with --op or --path: a profile needs everything",
                   "leave --op and --path out");
@@ -99,6 +107,13 @@ cli::Flags BenchFlagTable(BenchCommand& c) {
             {.value = "D",
              .help = "what computes: a card, the CPU, or a card if there is one",
              .choices = {"auto", "cpu", "cuda"}});
+  flags.Add(
+      "compare", &c.compare,
+      {.value = "fio",
+       .help = "our engine against fio's best setting on the same files, in "
+               "interleaved rounds, with the 95 % interval of the ratio; needs fio",
+       .absent = "no comparison",
+       .choices = {"fio"}});
   flags.BeginGroup("How");
   flags.Add("shard_size", &c.shard_size,
             {.value = "SIZE",

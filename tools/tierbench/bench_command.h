@@ -25,6 +25,7 @@ struct BenchCommand {
   bool verify = false;
   std::string json;
   bool save_profile = false;
+  std::optional<std::string> compare;
   std::vector<std::string> typed;  // for the JSON
 
   // From Finish().
@@ -33,7 +34,7 @@ struct BenchCommand {
   /// Checks what belongs together. InvalidArgument with the numbers.
   absl::Status Finish();
   /// Everything this machine has, rather than one operation or path.
-  bool measures_all() const { return !op && !path; }
+  bool measures_all() const { return !op && !path && !compare; }
 };
 
 cli::Flags BenchFlagTable(BenchCommand& command);

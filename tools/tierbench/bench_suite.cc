@@ -9,6 +9,7 @@
 #include "runtime/device/cuda_device.h"
 #include "tools/machine/find_profile.h"
 #include "tools/tierbench/bench_facts.h"
+#include "tools/tierbench/compare_fio.h"
 #include "tools/tierbench/copy_bench.h"
 #include "tools/tierbench/host_bench.h"
 #include "tools/tierbench/kernel_bench.h"
@@ -53,6 +54,7 @@ absl::Status BenchSuite::Prepare() {
 }
 
 absl::Status BenchSuite::Run() {
+  if (command_.compare) return RunComparison();
   STRATA_RETURN_IF_ERROR(RunDisk());
   if (Wants("swap")) STRATA_RETURN_IF_ERROR(RunStore());
   if (command_.measures_all()) STRATA_RETURN_IF_ERROR(RunHost());
@@ -90,6 +92,27 @@ absl::Status BenchSuite::RunDisk() {
     if (!Wants(name)) continue;
     STRATA_ASSIGN_OR_RETURN(Phase phase, bench->Measure(op, stop_));
     Add(std::move(phase));
+  }
+  AddDiskChecks(*bench, report_);
+  return absl::OkStatus();
+}
+
+absl::Status BenchSuite::RunComparison() {
+  STRATA_ASSIGN_OR_RETURN(const std::string version, FioVersion(stop_));
+  STRATA_ASSIGN_OR_RETURN(const std::unique_ptr<DiskBench> bench,
+                          DiskBench::Create(command_.disk, stop_));
+  AddDiskFacts(SystemView::OfThisMachine(), *bench, report_);
+  report_.comparison = {{"with", version},
+                        {"results", nlohmann::ordered_json::array()}};
+  for (const auto& [name, op] :
+       {std::pair("read", DiskOp::kRead), std::pair("write", DiskOp::kWrite)}) {
+    if (command_.op && *command_.op != name) continue;
+    STRATA_ASSIGN_OR_RETURN(Phase phase, bench->Measure(op, stop_));
+    Add(std::move(phase));
+    STRATA_ASSIGN_OR_RETURN(const FioComparison comparison,
+                            CompareWithFio(*bench, op, stop_));
+    report_.comparison["results"].push_back(ComparisonJson(comparison));
+    text_ += ComparisonText(comparison, version);
   }
   AddDiskChecks(*bench, report_);
   return absl::OkStatus();

@@ -26,11 +26,14 @@ class BenchSuite {
   absl::Status Prepare();
   absl::Status Run();
 
+  /// What has more to say than a row of the table.
+  const std::string& text() const { return text_; }
   const BenchReport& report() const { return report_; }
   const ProfileFacts& facts() const { return facts_; }
 
  private:
   absl::Status RunDisk();
+  absl::Status RunComparison();
   absl::Status RunStore();
   absl::Status RunHost();
   absl::Status RunLinks();
@@ -46,6 +49,7 @@ class BenchSuite {
   int threads_ = 1;
   TimeBudget budget_ = {.loops = 5, .loop_seconds = 0.15};  // of what is no drive
   BenchReport report_;
+  std::string text_;
   ProfileFacts facts_;
 };
 
