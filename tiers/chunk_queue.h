@@ -58,6 +58,11 @@ class ChunkQueue {
   /// Like IoQueue::Reap, of whole chunks.
   int Reap(std::span<ChunkResult> results, std::chrono::milliseconds wait);
   void Wake() { queue_->Wake(); }
+  /// As the queue's. REQUIRES: nothing is in flight.
+  void RegisterMemory(std::span<const std::span<std::byte>> memory) {
+    queue_->RegisterMemory(memory);
+  }
+  std::string description() const { return queue_->description(); }
 
   const ChunkCounters& counters() const { return counters_; }
 

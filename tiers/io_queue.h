@@ -56,6 +56,12 @@ class IoQueue {
   /// first one; returns early, possibly with none, after Wake() or a signal.
   virtual int Reap(std::span<IoOutcome> outcomes, std::chrono::milliseconds wait) = 0;
 
+  /// Memory that most transfers will use, in place of IoQueueOptions::memory; a backend
+  /// that can register it does. REQUIRES: nothing is in flight.
+  virtual void RegisterMemory(std::span<const std::span<std::byte>> memory) {
+    static_cast<void>(memory);
+  }
+
   /// Ends the present Reap(), or the next one if none waits. Any thread may call it.
   virtual void Wake() = 0;
 

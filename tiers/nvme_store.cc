@@ -122,6 +122,16 @@ Ticket NvmeStore::Write(int64_t offset, const std::byte* memory, int64_t size_by
   return Submit(writes_, offset, const_cast<std::byte*>(memory), size_bytes, name);
 }
 
+void NvmeStore::RegisterMemory(std::span<const std::span<std::byte>> ranges) {
+  STRATA_CHECK(in_flight_count_.load(std::memory_order_acquire) == 0);
+  for (const Directory& directory : directories_) {
+    if (directory.worker != nullptr) directory.worker->BeginRegistration(ranges);
+  }
+  for (const Directory& directory : directories_) {
+    if (directory.worker != nullptr) directory.worker->AwaitRegistration();
+  }
+}
+
 Ticket NvmeStore::Submit(RequestLane& lane, int64_t offset, std::byte* memory,
                          int64_t size_bytes, absl::string_view name) {
   STRATA_CHECK(offset >= 0 && size_bytes > 0);

@@ -41,8 +41,7 @@ struct NvmeStoreOptions {
   int64_t chunk_bytes = 2 * kMiB;
   /// In flight in each directory at once; reads and writes share it.
   int64_t window_bytes = 16 * kMiB;
-  /// Where requests' memory lies, as far as it pays to register it with the kernel.
-  /// Outlives the store.
+  /// Where requests' memory lies, if that is known already: see RegisterMemory.
   std::vector<std::span<std::byte>> memory;
   /// A drive that does not answer for this long fails the store.
   std::chrono::milliseconds stall_limit = std::chrono::minutes(2);
@@ -65,6 +64,7 @@ class NvmeStore final : public Store {
               absl::string_view name) override;
   Ticket Write(int64_t offset, const std::byte* memory, int64_t size_bytes,
                absl::string_view name) override;
+  void RegisterMemory(std::span<const std::span<std::byte>> ranges) override;
   absl::StatusOr<Ticket> ReadsCompleted() override { return Completed(reads_); }
   absl::StatusOr<Ticket> WritesCompleted() override { return Completed(writes_); }
 

@@ -68,6 +68,23 @@ void SwapWorker::Push(StoreRequest* request) {
   queue_->Wake();
 }
 
+void SwapWorker::BeginRegistration(std::span<const std::span<std::byte>> memory) {
+  MutexLock lock(mutex_);
+  new_memory_.emplace(memory.begin(), memory.end());
+  sleeping_ = false;
+  queue_->Wake();
+}
+
+void SwapWorker::AwaitRegistration() {
+  MutexLock lock(mutex_);
+  while (new_memory_.has_value()) registered_.Wait(mutex_);
+}
+
+std::string SwapWorker::description() {
+  MutexLock lock(mutex_);
+  return description_;
+}
+
 void SwapWorker::Run() {
   BlockAllSignals();
   const absl::Status status = SetUp();
@@ -78,6 +95,7 @@ void SwapWorker::Run() {
   }
   if (!status.ok()) return;
   while (TakeRequests()) {
+    RegisterMemory();
     Dispatch();
     Reap(ChooseWait());
     ReportStalls();
@@ -95,15 +113,35 @@ absl::Status SwapWorker::SetUp() {
   queue_options.memory = options_.memory;
   STRATA_ASSIGN_OR_RETURN(OpenedQueue opened,
                           OpenIoQueue(options_.io_backend, queue_options));
-  description_ = absl::StrCat(
-      file_.path, ": ", opened.why, "; ", opened.queue->description(),
-      file_.is_direct ? "" : "; through the page cache, as there is no O_DIRECT here");
+  why_backend_ = std::move(opened.why);
   if (options_.decorate_queue != nullptr) {
     opened.queue = options_.decorate_queue(std::move(opened.queue));
   }
   queue_ = std::make_unique<ChunkQueue>(std::move(opened.queue),
                                         std::vector<std::string>{file_.path});
+  MutexLock lock(mutex_);
+  description_ = Describe();
   return absl::OkStatus();
+}
+
+std::string SwapWorker::Describe() const {
+  return absl::StrCat(
+      file_.path, ": ", why_backend_, "; ", queue_->description(),
+      file_.is_direct ? "" : "; through the page cache, as there is no O_DIRECT here");
+}
+
+void SwapWorker::RegisterMemory() {
+  std::vector<std::span<std::byte>> memory;
+  {
+    MutexLock lock(mutex_);
+    if (!new_memory_.has_value()) return;
+    memory = *new_memory_;
+  }
+  queue_->RegisterMemory(memory);
+  MutexLock lock(mutex_);
+  description_ = Describe();
+  new_memory_.reset();
+  registered_.NotifyAll();
 }
 
 bool SwapWorker::TakeRequests() {
@@ -121,7 +159,8 @@ bool SwapWorker::TakeRequests() {
 /// Decided only now, since each Reap() may have used up the Wake() of a new request.
 std::chrono::milliseconds SwapWorker::ChooseWait() {
   MutexLock lock(mutex_);
-  if (!inbox_.empty() || stopping_) return std::chrono::milliseconds(0);
+  if (!inbox_.empty() || stopping_ || new_memory_.has_value())
+    return std::chrono::milliseconds(0);
   sleeping_ = true;
   if (queue_->in_flight_count() == 0) return kIdleWait;
   return std::min(kBusyWait, options_.stall_limit);

@@ -61,13 +61,18 @@ class SwapWorker {
   /// Hands over a request that touches this directory.
   void Push(StoreRequest* request);
 
+  /// The I/O thread registers `memory` with the kernel, in place of what it had, and
+  /// AwaitRegistration() returns once it has. REQUIRES: every request is finished.
+  void BeginRegistration(std::span<const std::span<std::byte>> memory);
+  void AwaitRegistration();
+
   int64_t bytes_read() const { return bytes_read_.load(std::memory_order_relaxed); }
   int64_t bytes_written() const {
     return bytes_written_.load(std::memory_order_relaxed);
   }
   /// Chunks whose first read was wrong and whose second was right.
   int64_t reread_count() const { return reread_count_.load(std::memory_order_relaxed); }
-  const std::string& description() const { return description_; }
+  std::string description();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -97,6 +102,8 @@ class SwapWorker {
   void Run();
   absl::Status SetUp();
   bool TakeRequests();  // false: stop
+  void RegisterMemory();
+  std::string Describe() const;
   std::chrono::milliseconds ChooseWait();
   void Dispatch();
   Lane* ChooseLane();
@@ -120,9 +127,15 @@ class SwapWorker {
   BoundedRing<StoreRequest*> inbox_ STRATA_GUARDED_BY(mutex_);
   bool sleeping_ STRATA_GUARDED_BY(mutex_) = false;  // or about to
   bool stopping_ STRATA_GUARDED_BY(mutex_) = false;
+  CondVar registered_;
+  /// Present until the I/O thread has registered it.
+  std::optional<std::vector<std::span<std::byte>>> new_memory_
+      STRATA_GUARDED_BY(mutex_);
+  std::string description_ STRATA_GUARDED_BY(mutex_);
 
   // The I/O thread's own, once it runs.
   SwapFile file_;
+  std::string why_backend_;
   std::unique_ptr<ChunkQueue> queue_;
   ChecksumTable checksums_;
   Lane reads_;
@@ -133,7 +146,6 @@ class SwapWorker {
   std::vector<int> chunks_out_;  // of each request, by index
   std::vector<bool> is_cut_;     // whether all chunks of a request have been launched
 
-  std::string description_;  // constant after Start()
   std::atomic<int64_t> bytes_read_ = 0;
   std::atomic<int64_t> bytes_written_ = 0;
   std::atomic<int64_t> reread_count_ = 0;

@@ -86,7 +86,9 @@ class UringQueue final : public IoQueue {
     io_uring_register_iowq_max_workers(&ring_, workers);  // 5.15; harmless without
     io_uring_ring_dontfork(&ring_);
     RegisterFiles(options.files);
-    RegisterMemory(options.memory);
+    // The ring is this thread's alone, so it may find it without the table of files.
+    io_uring_register_ring_fd(&ring_);  // 5.18; harmless without
+    Register(options.memory);
     ArmWake();
     return absl::OkStatus();
   }
@@ -140,6 +142,12 @@ class UringQueue final : public IoQueue {
     }
     in_flight_count_ -= count;
     return count;
+  }
+
+  void RegisterMemory(std::span<const std::span<std::byte>> memory) override {
+    STRATA_CHECK(in_flight_count_ == 0);
+    if (!pieces_.empty()) io_uring_unregister_buffers(&ring_);
+    Register(memory);
   }
 
   void Wake() override { wake_.Signal(); }
@@ -198,7 +206,8 @@ class UringQueue final : public IoQueue {
                     : std::string(IoError(-result, "files not registered").message());
   }
 
-  void RegisterMemory(const std::vector<std::span<std::byte>>& memory) {
+  void Register(std::span<const std::span<std::byte>> memory) {
+    pieces_.clear();
     std::vector<iovec> vectors;
     int64_t sum_bytes = 0;
     for (const std::span<std::byte> range : memory) {

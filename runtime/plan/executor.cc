@@ -2,8 +2,10 @@
 
 #include <absl/cleanup/cleanup.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "runtime/base/host_memory.h"
 #include "runtime/base/status.h"
@@ -21,9 +23,14 @@ bool IsAligned(const std::byte* memory) {
 class PlanExecutor final : public Executor {
  public:
   PlanExecutor(const PlanSet& set, const ExecutorOptions& options)
-      : set_(set), clock_(*options.clock) {}
+      : set_(set), clock_(*options.clock), store_(options.store) {}
   ~PlanExecutor() override {
     if (stepper_ != nullptr) Drain().IgnoreError();  // Run() has reported the error
+    // The arena goes; the store stays.
+    if (has_registered_) {
+      store_->Drain();
+      store_->RegisterMemory({});
+    }
   }
 
   absl::Status Start(const ExecutorOptions& options);
@@ -46,11 +53,15 @@ class PlanExecutor final : public Executor {
   absl::Status StepUntil(Condition is_met);
   /// Waits for one piece of work outside of plans.
   absl::Status Await(Lane lane, Ticket ticket);
+  /// Tells the store which part of the host arena it will transfer from and to.
+  void RegisterStaging();
   /// Keeps the first error, after which nothing is submitted and nothing is under way.
   absl::Status Fail(absl::Status status);
 
   const PlanSet& set_;
   Clock& clock_;
+  Store* const store_;  // null if the plans use no nvme
+  bool has_registered_ = false;
   // Lanes finish before the arenas are freed under them.
   Buffer device_arena_;
   Buffer host_arena_;
@@ -67,10 +78,26 @@ absl::Status PlanExecutor::Start(const ExecutorOptions& options) {
       options.device->Allocate(MemoryKind::kDevice, set_.arena_bytes.device));
   STRATA_ASSIGN_OR_RETURN(host_arena_, options.device->Allocate(MemoryKind::kPinnedHost,
                                                                 set_.arena_bytes.host));
+  RegisterStaging();
   stepper_ = std::make_unique<PlanStepper>(
       set_, options, *lanes_,
       ArenaAddresses{.device = device_arena_.data(), .host = host_arena_.data()});
   return absl::OkStatus();
+}
+
+void PlanExecutor::RegisterStaging() {
+  if (store_ == nullptr) return;
+  std::vector<std::span<std::byte>> memory;
+  for (const HostRange& range : NvmeHostRanges(set_)) {
+    const int64_t end = std::min(range.end, host_arena_.size_bytes());
+    const int64_t size = (end - range.begin) / Store::kAlignment * Store::kAlignment;
+    if (size <= 0) continue;
+    memory.push_back(host_arena_.bytes().subspan(static_cast<size_t>(range.begin),
+                                                 static_cast<size_t>(size)));
+  }
+  if (memory.empty()) return;
+  store_->RegisterMemory(memory);
+  has_registered_ = true;
 }
 
 absl::StatusOr<StepReport> PlanExecutor::Run(int32_t plan) {

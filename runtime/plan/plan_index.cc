@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "runtime/base/status.h"
+#include "runtime/base/types.h"
 
 namespace strata {
 namespace {
@@ -66,6 +67,32 @@ std::string DescribeHome(const PlanSet& set, const Extent& extent) {
     }
   }
   return absl::StrCat(Name(extent.tier), " at ", extent.offset);
+}
+
+std::vector<HostRange> NvmeHostRanges(const PlanSet& set) {
+  constexpr int64_t kPageBytes = 4 * kKiB;
+  std::vector<HostRange> all;
+  for (const Plan& plan : set.plans) {
+    for (const Op& op : plan.ops) {
+      if (op.code != OpCode::kRead && op.code != OpCode::kWrite) continue;
+      for (const Access& access : plan.Accesses(op)) {
+        if (access.tier != TierKind::kHost) continue;
+        all.push_back({access.offset / kPageBytes * kPageBytes,
+                       AlignUp(access.offset + access.size_bytes, kPageBytes)});
+      }
+    }
+  }
+  std::sort(all.begin(), all.end(),
+            [](const HostRange& a, const HostRange& b) { return a.begin < b.begin; });
+  std::vector<HostRange> merged;
+  for (const HostRange& range : all) {
+    if (merged.empty() || range.begin >= merged.back().end + kNvmeRangeGapBytes) {
+      merged.push_back(range);
+    } else {
+      merged.back().end = std::max(merged.back().end, range.end);
+    }
+  }
+  return merged;
 }
 
 }  // namespace strata

@@ -38,6 +38,15 @@ class LinkIndex {
 /// REQUIRES: there is one.
 const Access& AccessOf(const Plan& plan, const Op& op, Operand operand);
 
+/// Where in the host arena transfers from and to nvme end and begin, in all plans of
+/// `set`: ranges of whole pages, ascending, apart from each other by at least
+/// kNvmeRangeGapBytes.
+struct HostRange {
+  int64_t begin = 0, end = 0;
+};
+inline constexpr int64_t kNvmeRangeGapBytes = 2 * kMiB;
+std::vector<HostRange> NvmeHostRanges(const PlanSet& set);
+
 /// Whose home `extent` is ("block.3/state[2]"), for messages.
 std::string DescribeHome(const PlanSet& set, const Extent& extent);
 

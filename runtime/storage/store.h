@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "runtime/base/types.h"
 
@@ -41,6 +42,15 @@ class Store {
                       absl::string_view name) = 0;
   virtual Ticket Write(int64_t offset, const std::byte* memory, int64_t size_bytes,
                        absl::string_view name) = 0;
+
+  /// Says where the memory of requests will lie, so that the kernel need not look it up
+  /// and pin it each time: an optimization, which a store may ignore. In place of what
+  /// was said before; nothing of it is used after RegisterMemory({}). May block.
+  /// REQUIRES: no request is in flight; ranges begin and end at multiples of
+  /// kAlignment.
+  virtual void RegisterMemory(std::span<const std::span<std::byte>> ranges) {
+    static_cast<void>(ranges);
+  }
 
   /// All requests up to the returned ticket are complete. After a failure: the first
   /// error, by ticket, for ever; it names `name`, file, offset, bytes and errno.

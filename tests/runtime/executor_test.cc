@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/device/cpu_device.h"
+#include "runtime/plan/plan_index.h"
 #include "tests/support/memory_store.h"
 #include "tests/support/plan_builder.h"
 #include "tests/support/schedule_clock.h"
@@ -130,6 +131,35 @@ TEST(Executor, HomesOfAllTiersReadAsTheyWereWritten) {
   }
   EXPECT_EQ(machine.executor->allocated_bytes(),
             (TierBytes{.device = kPage, .host = 2 * kPage, .nvme = kPage}));
+}
+
+TEST(Executor, TellsTheStoreWhichMemoryItsTransfersTouch) {
+  Machine machine(RoundTrip());
+  // Both pages of the arena, next to each other.
+  ASSERT_EQ(machine.store.registered().size(), 1u);
+  const std::span<std::byte> range = machine.store.registered().front();
+  EXPECT_EQ(range.data(), machine.executor->host_memory());
+  EXPECT_EQ(range.size(), static_cast<size_t>(2 * kPage));
+  machine.executor = nullptr;
+  EXPECT_TRUE(machine.store.registered().empty());
+}
+
+TEST(NvmeHostRanges, LeaveOutWhatNoTransferComesNear) {
+  constexpr int64_t kFar = 1000 * kNvmeRangeGapBytes;
+  PlanBuilder builder({"layer"});
+  const auto host = [](int64_t offset) {
+    return Extent{TierKind::kHost, offset, kPage};
+  };
+  builder.AddTransfer(OpCode::kRead, Lane::kNvmeRead, NvmePage(0), host(kFar), {});
+  builder.AddTransfer(OpCode::kCopy, Lane::kHostToDevice, host(kFar / 2), DevicePage(0),
+                      {0});
+  builder.AddTransfer(OpCode::kWrite, Lane::kNvmeWrite, host(0), NvmePage(1), {1});
+  const std::vector<HostRange> ranges = NvmeHostRanges(builder.Build({{0, 2}}, 2));
+  ASSERT_EQ(ranges.size(), 2u);
+  EXPECT_EQ(ranges[0].begin, 0);
+  EXPECT_EQ(ranges[0].end, kPage);
+  EXPECT_EQ(ranges[1].begin, kFar);
+  EXPECT_EQ(ranges[1].end, kFar + kPage);
 }
 
 TEST(Executor, RefusesAStoreThatIsSmallerThanThePlans) {

@@ -45,6 +45,11 @@ class MemoryStore final : public Store {
     return Start(LaneKind::kWrite, {offset, nullptr, memory, size_bytes, name});
   }
 
+  void RegisterMemory(std::span<const std::span<std::byte>> ranges) override {
+    registered_.assign(ranges.begin(), ranges.end());
+  }
+  const std::vector<std::span<std::byte>>& registered() const { return registered_; }
+
   absl::StatusOr<Ticket> ReadsCompleted() override { return Completed(reads_); }
   absl::StatusOr<Ticket> WritesCompleted() override { return Completed(writes_); }
   void Drain() override { RunAll(); }
@@ -195,6 +200,7 @@ class MemoryStore final : public Store {
   }
 
   const Mode mode_;
+  std::vector<std::span<std::byte>> registered_;
   std::vector<std::byte> bytes_;
   std::map<int64_t, Range> ranges_;  // what was written, by offset
   Lane reads_;

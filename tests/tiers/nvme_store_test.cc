@@ -75,6 +75,33 @@ TEST_P(NvmeStoreTest, GivesBackEverySizeAtEveryOffset) {
   EXPECT_EQ(store->bytes_read(), offset);
 }
 
+TEST_P(NvmeStoreTest, MovesTheSameBytesWhateverMemoryIsRegistered) {
+  NvmeStoreOptions options = Options(4 * kMiB);
+  options.directories.push_back({.path = directory_ / "second"});
+  auto store = Make(std::move(options));
+  const PageBuffer source(kMiB, 7);
+  PageBuffer known(kMiB), other(kMiB);
+  std::memcpy(known.data(), source.data(), static_cast<size_t>(kMiB));
+  const std::vector<std::span<std::byte>> ranges = {
+      known.span().subspan(0, 512 * kKiB)};
+  for (const bool is_registered : {true, false, true}) {
+    store->RegisterMemory(is_registered ? std::span(ranges)
+                                        : std::span<const std::span<std::byte>>());
+    const bool says_so = store->descriptions()[1].find("524288 bytes of registered") !=
+                         std::string::npos;
+    EXPECT_TRUE(says_so == is_registered || GetParam() != IoBackend::kIoUring)
+        << store->descriptions()[1];
+    const Ticket written = store->Write(0, known.data(), kMiB, "extent");
+    ASSERT_EQ(WaitForWrites(*store, written), absl::OkStatus());
+    for (PageBuffer* target : {&known, &other}) {
+      std::memset(target->data(), 0, static_cast<size_t>(kMiB));
+      const Ticket read = store->Read(0, target->data(), kMiB, "extent");
+      ASSERT_EQ(WaitForReads(*store, read), absl::OkStatus());
+      EXPECT_EQ(*target, source);
+    }
+  }
+}
+
 TEST_P(NvmeStoreTest, KeepsManyRequestsOfBothLanesApart) {
   constexpr int kExtents = 64;
   auto store = Make(Options(kExtents * 100 * kKiB));
