@@ -54,17 +54,17 @@ int Main(int argc, char** argv) {
   }
   CatchSignals();
   const bool is_quiet = command.json == "-";
-  BenchSuite suite(command, g_stop, [is_quiet](const Phase& phase) {
+  BenchSuite suite(command, g_stop, [is_quiet](const std::string& text) {
     if (is_quiet) return;
-    std::fputs(TableRow(phase).c_str(), stdout);
+    std::fputs(text.c_str(), stdout);
     std::fflush(stdout);
   });
   if (const absl::Status status = suite.Prepare(); !status.ok()) {
     return cli::Refuse(status);
   }
   if (!is_quiet) {
-    std::printf("%s; device: %s\n%s", suite.facts().machine.c_str(),
-                suite.facts().device.c_str(), TableHead().c_str());
+    std::printf("%s; device: %s\n", suite.facts().machine.c_str(),
+                suite.facts().device.c_str());
     std::fflush(stdout);
   }
   absl::Status status = suite.Run();
@@ -74,8 +74,7 @@ int Main(int argc, char** argv) {
     return cli::kInterrupted;
   }
   if (!status.ok()) {
-    // Nothing was measured yet: the directory or the backend was refused.
-    return suite.report().phases.empty() ? cli::Refuse(status) : cli::Fail(status);
+    return suite.has_begun() ? cli::Fail(status) : cli::Refuse(status);
   }
   return suite.report().is_ok() ? cli::kDone : cli::kFailed;
 }

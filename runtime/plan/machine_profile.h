@@ -25,6 +25,8 @@ struct MachineProfile {
   double nvme_read = 2.6e9;
   double nvme_write = 3.2e9;
   double nvme_both = 2.9e9;            // sum, when it reads and writes at once
+  /// What the drive is fastest with; 0: not measured, the store's defaults.
+  int64_t nvme_chunk_bytes = 0, nvme_window_bytes = 0;
   double op_overhead_seconds = 5e-6;   // launch and completion of one operation
   /// What the process holds on the device beside the arena: context, modules, libraries.
   /// The budget that a user gives counts it, the planner's does not.

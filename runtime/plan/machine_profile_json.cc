@@ -33,8 +33,11 @@ constexpr RateKey kRates[] = {
     {"nvme_both_bytes_per_second", &MachineProfile::nvme_both},
 };
 constexpr const char* kName = "name";
-constexpr const char* kMachine = "machine";  // may be missing, as is the next
+// These four may be missing.
+constexpr const char* kMachine = "machine";
 constexpr const char* kDevice = "device";
+constexpr const char* kChunk = "nvme_chunk_bytes";
+constexpr const char* kWindow = "nvme_window_bytes";
 constexpr const char* kOpOverhead = "op_overhead_seconds";
 constexpr const char* kDeviceOverhead = "device_overhead_bytes";
 
@@ -53,7 +56,7 @@ absl::Status Fault(absl::string_view name, absl::string_view key,
 absl::Status CheckKeys(const Json& json, absl::string_view name) {
   const std::vector<std::string> needed = NeededKeys();
   std::vector<std::string> keys = needed;
-  keys.insert(keys.end(), {kMachine, kDevice});
+  keys.insert(keys.end(), {kMachine, kDevice, kChunk, kWindow});
   for (const auto& [key, value] : json.items()) {
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
     const auto nearest = NearestName(key, keys);
@@ -86,6 +89,23 @@ absl::StatusOr<double> ReadNumber(const Json& json, const char* key, double leas
     return Fault(name, key, absl::StrCat("is ", number, ", which is too small"));
   }
   return number;
+}
+
+absl::StatusOr<int64_t> ReadBytes(const Json& json, const char* key, double most,
+                                  absl::string_view name) {
+  STRATA_ASSIGN_OR_RETURN(const double bytes, ReadNumber(json, key, 0.0, name));
+  if (bytes > most) return Fault(name, key, absl::StrCat("is ", bytes, ": too large"));
+  return static_cast<int64_t>(bytes);
+}
+
+/// A chunk or a window of the drive, which has to consist of pages.
+absl::StatusOr<int64_t> ReadPages(const Json& json, const char* key,
+                                  absl::string_view name) {
+  if (!json.contains(key)) return 0;
+  constexpr double kMost = 1 << 30;
+  STRATA_ASSIGN_OR_RETURN(const int64_t bytes, ReadBytes(json, key, kMost, name));
+  if (bytes % (4 * kKiB) == 0) return bytes;
+  return Fault(name, key, absl::StrCat("is ", bytes, ", no multiple of 4096"));
 }
 
 KnownMachine Gpu(const char* name, double flops, double device_memory, double one_way,
@@ -134,6 +154,10 @@ std::string MachineProfileJson(const MachineProfile& profile) {
   if (!profile.machine.empty()) json[kMachine] = profile.machine;
   if (!profile.device.empty()) json[kDevice] = profile.device;
   for (const RateKey& rate : kRates) json[rate.key] = profile.*rate.member;
+  if (profile.nvme_chunk_bytes > 0) {
+    json[kChunk] = profile.nvme_chunk_bytes;
+    json[kWindow] = profile.nvme_window_bytes;
+  }
   json[kOpOverhead] = profile.op_overhead_seconds;
   json[kDeviceOverhead] = profile.device_overhead_bytes;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -157,10 +181,13 @@ absl::StatusOr<MachineProfile> ParseMachineProfile(absl::string_view text,
   }
   STRATA_ASSIGN_OR_RETURN(profile.op_overhead_seconds,
                           ReadNumber(json, kOpOverhead, 0.0, name));
-  STRATA_ASSIGN_OR_RETURN(const double overhead,
-                          ReadNumber(json, kDeviceOverhead, 0.0, name));
-  if (overhead > 1e15) return Fault(name, kDeviceOverhead, "is too large");
-  profile.device_overhead_bytes = static_cast<int64_t>(overhead);
+  STRATA_ASSIGN_OR_RETURN(profile.device_overhead_bytes,
+                          ReadBytes(json, kDeviceOverhead, 1e15, name));
+  STRATA_ASSIGN_OR_RETURN(profile.nvme_chunk_bytes, ReadPages(json, kChunk, name));
+  STRATA_ASSIGN_OR_RETURN(profile.nvme_window_bytes, ReadPages(json, kWindow, name));
+  if (profile.nvme_window_bytes < profile.nvme_chunk_bytes) {
+    return Fault(name, kWindow, "is less than a chunk");
+  }
   return profile;
 }
 

@@ -24,10 +24,14 @@ TEST(MachineProfileJson, KeepsWhereItWasMeasured) {
   MachineProfile profile = KnownMachines()[0].profile;
   profile.machine = "AMD \"EPYC\", 2 cores";
   profile.device = "cpu";
+  profile.nvme_chunk_bytes = 1 << 20;
+  profile.nvme_window_bytes = 4 << 20;
   const auto read = ParseMachineProfile(MachineProfileJson(profile), "p.json");
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->machine, profile.machine);
   EXPECT_EQ(read->device, profile.device);
+  EXPECT_EQ(read->nvme_chunk_bytes, 1 << 20);
+  EXPECT_EQ(read->nvme_window_bytes, 4 << 20);
 }
 
 TEST(MachineProfileJson, RefusesWhatIsNoProfileByKey) {
@@ -40,6 +44,10 @@ TEST(MachineProfileJson, RefusesWhatIsNoProfileByKey) {
            {"\"compute_flop_per_second\"", "\"compute_flops_per_second\"",
             "did you mean 'compute_flop_per_second'?"},
            {"\"name\": \"h200\",", "", "'name' is missing"},
+           {"\"name\": \"h200\",", "\"name\": \"\", \"nvme_chunk_bytes\": 100,",
+            "'nvme_chunk_bytes' is 100, no multiple of 4096"},
+           {"\"name\": \"h200\",", "\"name\": \"\", \"nvme_chunk_bytes\": 8192,",
+            "'nvme_window_bytes' is less than a chunk"},
            {"\"name\": \"h200\"", "\"name\": 5", "'name' is not a text"},
            {"\"op_overhead_seconds\": 5e-06", "\"op_overhead_seconds\": -1",
             "'op_overhead_seconds' is -1"},

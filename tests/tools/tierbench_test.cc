@@ -102,6 +102,7 @@ TEST(TierBench, MeasuresOnlyWhatIsAskedFor) {
            {{"--op", "swap"}, {"swap"}},
            {{"--path", "nvme-host", "--op", "read"}, {"read"}},
            {{"--path", "host-device"}, {"host_to_device"}},
+           {{"--path", "nvme-device"}, {"nvme_to_device", "device_to_nvme"}},
            {{"--path", "both"}, {"both"}}}) {
     Arguments more = arguments;
     more.insert(more.end(), {"--json", "-"});
@@ -125,6 +126,75 @@ TEST(TierBench, TakesEveryBackendAndKindOfPage) {
   for (const char* pages : {"4k", "shm"}) {
     EXPECT_EQ(Bench(directory.path(), {"--op", "read", "--pages", pages}).exit_code, 0);
   }
+}
+
+/// Of --compare's tests: a fio that answers at once, first in the path.
+Arguments WithFakeFio(const TemporaryDirectory& directory, const std::string& json) {
+  const std::string fio =
+      directory.Write("fio",
+                      "#!/bin/sh\n[ \"$1\" = --version ] && echo fio-9.9 && exit\n"
+                      "echo '" +
+                          json + "'\n");
+  std::filesystem::permissions(fio, std::filesystem::perms::owner_all);
+  return {"PATH=" + directory.path() + ":/usr/bin:/bin"};
+}
+
+TEST(TierBench, ComparesWithFioRoundByRound) {
+  const TemporaryDirectory directory, programs;
+  const Arguments environment = WithFakeFio(
+      programs,
+      R"({"jobs":[{"error":0,"usr_cpu":1.0,"sys_cpu":2.0,"read":{"io_bytes":1073741824,)"
+      R"("bw_bytes":1000000,"runtime":1000}}]})");
+  const ProgramRun run =
+      Bench(directory.path(), {"--op", "read", "--compare", "fio", "--json", "-"},
+            environment);
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  const Json bench = Json::parse(run.output, nullptr, false);
+  const Json& result = bench["comparison"]["results"][0];
+  EXPECT_EQ(bench["comparison"]["with"], "fio-9.9");
+  EXPECT_DOUBLE_EQ(result["fio_gbps"], 0.001);
+  EXPECT_NEAR(result["fio_cpu_s_per_gib"], 0.03, 1e-9);
+  EXPECT_GT(result["rate_ratio"]["low"], 1) << "slower than a megabyte a second";
+  EXPECT_LE(result["rate_ratio"]["low"], result["rate_ratio"]["high"]);
+}
+
+TEST(TierBench, RefusesToCompareWithoutFioAndFailsWithIt) {
+  const TemporaryDirectory directory, programs;
+  const Arguments compare = {"--op", "read", "--compare", "fio"};
+  const ProgramRun none = Bench(directory.path(), compare, {"PATH=" + programs.path()});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_NE(none.errors.find("apt-get install fio"), std::string::npos) << none.errors;
+  const ProgramRun failing = Bench(directory.path(), compare,
+                                   WithFakeFio(programs, R"({"jobs":[{"error":5}]})"));
+  EXPECT_EQ(failing.exit_code, 1);
+  EXPECT_NE(failing.errors.find("error 5"), std::string::npos) << failing.errors;
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
+}
+
+TEST(TierBench, TuningGivesWhatCanBePasted) {
+  const TemporaryDirectory directory;
+  const ProgramRun run =
+      RunProgram({TIERBENCH, "--dir", directory.File("drive"), "--total", "256MiB",
+                  "--tune", "--json", directory.File("tuned.json")},
+                 {});
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_NE(run.output.find("\"aio\""), std::string::npos) << run.output;
+  const Json tuned = ReadJson(directory.File("tuned.json"))["tuned"];
+  const int64_t chunk = tuned["read"]["chunk"], window = tuned["read"]["inflight"];
+  EXPECT_EQ(tuned["aio"]["block_size"], chunk);
+  EXPECT_EQ(tuned["aio"]["queue_depth"], window / chunk);
+  EXPECT_EQ(tuned["points"].size(), 11u);
+}
+
+TEST(TierBench, WritesForAsManyBytesAsAsked) {
+  const TemporaryDirectory directory;
+  const ProgramRun run =
+      Bench(directory.path(), {"--sustained", "64MiB", "--json", "-"});
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  const Json bench = Json::parse(run.output, nullptr, false);
+  EXPECT_EQ(PhaseNames(bench), std::vector<std::string>{"sustained_write"});
+  EXPECT_EQ(bench["phases"][0]["bytes"], 64 << 20);
+  EXPECT_TRUE(bench["phases"][0]["params"]["cliff_bytes"].is_null());
 }
 
 TEST(TierBench, SaysWhenThePageCacheIsMeasured) {
@@ -157,6 +227,11 @@ TEST(TierBench, RefusesWhatCannotBeMeasuredWithTheNumbers) {
            {{"--op", "read", "--path", "both"}, "both"},
            {{"--op", "read", "--save_profile"}, "--save_profile"},
            {{"--loops", "0"}, "--loops"},
+           {{"--sustained", "soon"}, "soon"},
+           {{"--sustained", "5", "--compare", "fio"}, "--sustained"},
+           {{"--tune"}, "--chunk"},
+           {{"--compare", "fio", "--op", "mixed"}, "--op"},
+           {{"--path", "nvme-device", "--op", "swap"}, "swap"},
            {{"--io_backend", "spdk"}, "spdk"},
            {{"--dir", "/proc/nowhere"}, "/proc/nowhere"}}) {
     const ProgramRun run = Bench(directory.path(), arguments);

@@ -29,28 +29,66 @@ absl::Status CheckDirectories(const std::vector<std::string>& directories) {
 
 }  // namespace
 
-absl::Status BenchCommand::Finish() {
-  STRATA_RETURN_IF_ERROR(CheckDirectories(directories));
-  if (op && path && *path != "nvme-host") {
+absl::Status BenchCommand::CheckModes() const {
+  const bool has_drive_op = op.has_value();
+  const bool takes_op = !path || *path == "nvme-host" || *path == "nvme-device";
+  if (has_drive_op && !takes_op) {
     return Refuse(absl::StrCat("--op ", *op, " is of a drive, and --path is ", *path),
                   "leave one of them out");
   }
-  if (compare && ((op && *op != "read" && *op != "write") || path || save_profile)) {
+  if (path == "nvme-device" && has_drive_op && *op != "read" && *op != "write") {
+    return Refuse(
+        absl::StrCat("--path nvme-device takes --op read or write, not ", *op),
+        "leave --op out for both, one after the other");
+  }
+  const int modes = compare.has_value() + sustained.has_value() + tunes();
+  if (modes > 1) {
+    return Refuse(
+        "--compare, --sustained and --tune or --sweep are measurements of "
+        "their own",
+        "give one of them at a time");
+  }
+  const bool is_compared = !op || *op == "read" || *op == "write";
+  if (compare && (!is_compared || path)) {
     return Refuse("--compare fio takes --op read or write, or neither for both",
-                  "leave the other --op, --path or --save_profile out");
+                  "leave the other --op or --path out");
   }
   if (compare && direct == "off") {
     return Refuse("--compare fio with --direct off would compare page caches",
                   "leave one of them out");
   }
-  if (save_profile && !measures_all()) {
-    return Refuse("--save_profile with --op or --path: a profile needs everything",
+  if ((sustained || tunes()) && (op || path)) {
+    return Refuse("--sustained, --tune and --sweep choose the operations themselves",
                   "leave --op and --path out");
+  }
+  if (tunes() && (chunk || inflight)) {
+    return Refuse("--tune and --sweep try chunks and windows",
+                  "leave --chunk and --inflight out");
+  }
+  if (save_profile && !measures_all()) {
+    return Refuse("--save_profile: a profile needs everything measured",
+                  "leave --op, --path, --compare, --sustained and --sweep out");
+  }
+  return absl::OkStatus();
+}
+
+void BenchCommand::UseTuned(const SweepPoint& choice) {
+  disk.chunk_bytes = choice.chunk_bytes;
+  disk.window_bytes = choice.window_bytes;
+  disk.registers_memory = choice.registers_memory;
+}
+
+absl::Status BenchCommand::Finish() {
+  STRATA_RETURN_IF_ERROR(CheckDirectories(directories));
+  STRATA_RETURN_IF_ERROR(CheckModes());
+  if (sustained) {
+    STRATA_ASSIGN_OR_RETURN(sustained_limit, ParseSustained(*sustained));
   }
   disk.directories = directories.empty() ? std::vector<std::string>{"."} : directories;
   if (shard_size) disk.shard_bytes = shard_size->bytes;
   if (chunk) disk.chunk_bytes = chunk->bytes;
   if (inflight) disk.window_bytes = inflight->bytes;
+  if (tunes()) disk.window_bytes = kSweepWindowBytes;  // the largest that is tried
   if (chunk && !inflight) {
     disk.window_bytes = std::max(disk.window_bytes, 4 * disk.chunk_bytes);
   }
@@ -97,12 +135,14 @@ cli::Flags BenchFlagTable(BenchCommand& c) {
                      "swap (through the nvme tier with its checksums)",
              .absent = "everything",
              .choices = {"read", "write", "mixed", "swap"}});
-  flags.Add("path", &c.path,
-            {.value = "PATH",
-             .help = "only this path: nvme-host, host-device, device-host, or both "
-                     "(directions of the link at once)",
-             .absent = "everything",
-             .choices = {"nvme-host", "host-device", "device-host", "both"}});
+  flags.Add(
+      "path", &c.path,
+      {.value = "PATH",
+       .help = "only this path: nvme-host, host-device, device-host, both "
+               "(directions of the link at once), or nvme-device (through host "
+               "memory; --op read or write)",
+       .absent = "everything",
+       .choices = {"nvme-host", "host-device", "device-host", "both", "nvme-device"}});
   flags.Add("device", &c.device,
             {.value = "D",
              .help = "what computes: a card, the CPU, or a card if there is one",
@@ -114,6 +154,21 @@ cli::Flags BenchFlagTable(BenchCommand& c) {
                "interleaved rounds, with the 95 % interval of the ratio; needs fio",
        .absent = "no comparison",
        .choices = {"fio"}});
+  flags.Add("tune", &c.tune,
+            {.help = "find the chunk and the window that the drives are fastest with; "
+                     "with --save_profile, training takes them from there"});
+  flags.Add(
+      "sweep", &c.sweep,
+      {.value = "quick|full",
+       .help = "the same, and show all that was tried: 11 points in 10 s, or 78 in "
+               "two minutes",
+       .absent = "no sweep",
+       .choices = {"quick", "full"}});
+  flags.Add("sustained", &c.sustained,
+            {.value = "TIME|SIZE",
+             .help = "write for so many seconds (600) or bytes (200GB) and find where "
+                     "the drive's fast cache ends; wears the drive",
+             .absent = "no long write"});
   flags.BeginGroup("How");
   flags.Add("shard_size", &c.shard_size,
             {.value = "SIZE",

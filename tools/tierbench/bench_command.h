@@ -9,11 +9,10 @@
 
 #include "tools/cli/flags.h"
 #include "tools/tierbench/disk_bench.h"
+#include "tools/tierbench/sustained.h"
+#include "tools/tierbench/sweep.h"
 
 namespace strata {
-
-/// What moves between which tiers.
-enum class BenchPath : uint8_t { kNvmeHost, kHostDevice, kDeviceHost, kBoth };
 
 struct BenchCommand {
   std::vector<std::string> directories;
@@ -25,16 +24,27 @@ struct BenchCommand {
   bool verify = false;
   std::string json;
   bool save_profile = false;
-  std::optional<std::string> compare;
+  std::optional<std::string> compare, sweep, sustained;
+  bool tune = false;
   std::vector<std::string> typed;  // for the JSON
+
+  bool tunes() const { return tune || sweep; }
 
   // From Finish().
   DiskSettings disk;
+  SustainedLimit sustained_limit;
 
   /// Checks what belongs together. InvalidArgument with the numbers.
   absl::Status Finish();
+  /// Drives' settings once a sweep has found the best.
+  void UseTuned(const SweepPoint& choice);
   /// Everything this machine has, rather than one operation or path.
-  bool measures_all() const { return !op && !path && !compare; }
+  bool measures_all() const {
+    return !op && !path && !compare && !sustained && !sweep && (!tune || save_profile);
+  }
+
+ private:
+  absl::Status CheckModes() const;
 };
 
 cli::Flags BenchFlagTable(BenchCommand& command);

@@ -1,5 +1,7 @@
 #include "tools/tierbench/bench_suite.h"
 
+#include <absl/strings/str_cat.h>
+
 #include <algorithm>
 #include <thread>
 #include <utility>
@@ -13,6 +15,7 @@
 #include "tools/tierbench/copy_bench.h"
 #include "tools/tierbench/host_bench.h"
 #include "tools/tierbench/kernel_bench.h"
+#include "tools/tierbench/nvme_device_bench.h"
 #include "tools/tierbench/store_bench.h"
 
 namespace strata {
@@ -31,11 +34,11 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& wanted) {
 
 }  // namespace
 
-BenchSuite::BenchSuite(const BenchCommand& command, const Stop& stop,
-                       std::function<void(const Phase&)> show)
-    : command_(command), stop_(stop), show_(std::move(show)) {
-  if (command.loops) {
-    budget_ = {.loops = static_cast<int>(*command.loops), .loop_seconds = 0.05};
+BenchSuite::BenchSuite(BenchCommand command, const Stop& stop,
+                       std::function<void(const std::string&)> show)
+    : command_(std::move(command)), stop_(stop), show_(std::move(show)) {
+  if (command_.loops) {
+    budget_ = {.loops = static_cast<int>(*command_.loops), .loop_seconds = 0.05};
   }
 }
 
@@ -54,7 +57,12 @@ absl::Status BenchSuite::Prepare() {
 }
 
 absl::Status BenchSuite::Run() {
+  if (command_.tunes()) STRATA_RETURN_IF_ERROR(RunSweep());
+  if (command_.tunes() && !command_.measures_all()) return absl::OkStatus();
+  if (command_.sustained) return RunSustained();
+  show_(TableHead());
   if (command_.compare) return RunComparison();
+  if (command_.path == "nvme-device") return RunNvmeDevice();
   STRATA_RETURN_IF_ERROR(RunDisk());
   if (Wants("swap")) STRATA_RETURN_IF_ERROR(RunStore());
   if (command_.measures_all()) STRATA_RETURN_IF_ERROR(RunHost());
@@ -78,13 +86,15 @@ bool BenchSuite::WantsPath(const char* path) const {
 
 void BenchSuite::Add(Phase phase) {
   report_.phases.push_back(std::move(phase));
-  show_(report_.phases.back());
+  has_begun_ = true;
+  show_(TableRow(report_.phases.back()));
 }
 
 absl::Status BenchSuite::RunDisk() {
   if (!Wants("read") && !Wants("write") && !Wants("mixed")) return absl::OkStatus();
   STRATA_ASSIGN_OR_RETURN(const std::unique_ptr<DiskBench> bench,
                           DiskBench::Create(command_.disk, stop_));
+  has_begun_ = true;
   AddDiskFacts(SystemView::OfThisMachine(), *bench, report_);
   for (const auto& [name, op] :
        {std::pair("read", DiskOp::kRead), std::pair("write", DiskOp::kWrite),
@@ -94,6 +104,69 @@ absl::Status BenchSuite::RunDisk() {
     Add(std::move(phase));
   }
   AddDiskChecks(*bench, report_);
+  if (!command_.measures_all()) return absl::OkStatus();
+  absl::StatusOr<Phase> shared = bench->MeasureShared(stop_);
+  if (shared.ok()) {
+    Add(*std::move(shared));
+  } else if (absl::IsCancelled(shared.status())) {
+    return shared.status();
+  } else {
+    report_.checks.push_back(
+        {"shared_memory", Check::Status::kWarn,
+         absl::StrCat("nothing was staged in /dev/shm: ", shared.status().message())});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BenchSuite::RunSweep() {
+  STRATA_ASSIGN_OR_RETURN(const std::unique_ptr<DiskBench> bench,
+                          DiskBench::Create(command_.disk, stop_));
+  has_begun_ = true;
+  const SweepKind kind =
+      command_.sweep == "full" ? SweepKind::kFull : SweepKind::kQuick;
+  if (command_.sweep) show_(SweepHead());
+  STRATA_ASSIGN_OR_RETURN(const std::vector<SweepPoint> points,
+                          Sweep(*bench, kind, stop_, [this](const SweepPoint& point) {
+                            if (command_.sweep) show_(SweepRow(point));
+                          }));
+  const SweepPoint choice = ChoosePoint(points);
+  report_.tuned = TunedJson(choice, points);
+  facts_.chunk_bytes = choice.chunk_bytes;
+  facts_.window_bytes = choice.window_bytes;
+  command_.UseTuned(choice);
+  show_(TunedText(choice));
+  if (command_.measures_all()) return absl::OkStatus();
+  AddDiskFacts(SystemView::OfThisMachine(), *bench, report_);
+  AddDiskChecks(*bench, report_);
+  return absl::OkStatus();
+}
+
+absl::Status BenchSuite::RunSustained() {
+  STRATA_ASSIGN_OR_RETURN(const std::unique_ptr<DiskBench> bench,
+                          DiskBench::Create(command_.disk, stop_));
+  has_begun_ = true;
+  AddDiskFacts(SystemView::OfThisMachine(), *bench, report_);
+  show_(TableHead());
+  STRATA_ASSIGN_OR_RETURN(Phase phase,
+                          MeasureSustained(*bench, command_.sustained_limit, stop_));
+  Add(std::move(phase));
+  AddDiskChecks(*bench, report_);
+  return absl::OkStatus();
+}
+
+absl::Status BenchSuite::RunNvmeDevice() {
+  STRATA_ASSIGN_OR_RETURN(const std::unique_ptr<StoreBench> bench,
+                          StoreBench::Create(command_.disk, stop_));
+  has_begun_ = true;
+  for (const auto& [name, way] :
+       {std::pair("read", Way::kToDevice), std::pair("write", Way::kToNvme)}) {
+    if (command_.op && *command_.op != name) continue;
+    STRATA_ASSIGN_OR_RETURN(
+        Phase phase,
+        MeasureNvmeDevice(*bench, *device_, way,
+                          budget_.loops * 5 * budget_.loop_seconds, stop_));
+    Add(std::move(phase));
+  }
   return absl::OkStatus();
 }
 
@@ -101,7 +174,10 @@ absl::Status BenchSuite::RunComparison() {
   STRATA_ASSIGN_OR_RETURN(const std::string version, FioVersion(stop_));
   STRATA_ASSIGN_OR_RETURN(const std::unique_ptr<DiskBench> bench,
                           DiskBench::Create(command_.disk, stop_));
+  has_begun_ = true;
   AddDiskFacts(SystemView::OfThisMachine(), *bench, report_);
+  const bool is_given = command_.chunk || command_.inflight;
+  const OurSetting setting = is_given ? OurSetting::kGiven : OurSetting::kBest;
   report_.comparison = {{"with", version},
                         {"results", nlohmann::ordered_json::array()}};
   for (const auto& [name, op] :
@@ -110,7 +186,7 @@ absl::Status BenchSuite::RunComparison() {
     STRATA_ASSIGN_OR_RETURN(Phase phase, bench->Measure(op, stop_));
     Add(std::move(phase));
     STRATA_ASSIGN_OR_RETURN(const FioComparison comparison,
-                            CompareWithFio(*bench, op, stop_));
+                            CompareWithFio(*bench, op, setting, stop_));
     report_.comparison["results"].push_back(ComparisonJson(comparison));
     text_ += ComparisonText(comparison, version);
   }
@@ -121,6 +197,7 @@ absl::Status BenchSuite::RunComparison() {
 absl::Status BenchSuite::RunStore() {
   STRATA_ASSIGN_OR_RETURN(const std::unique_ptr<StoreBench> bench,
                           StoreBench::Create(command_.disk, stop_));
+  has_begun_ = true;
   for (const DiskOp op : {DiskOp::kRead, DiskOp::kWrite, DiskOp::kMixed}) {
     if (op != DiskOp::kMixed && !command_.measures_all()) continue;
     STRATA_ASSIGN_OR_RETURN(Phase phase, bench->Measure(op, stop_));

@@ -175,6 +175,18 @@ absl::StatusOr<Phase> DiskBench::Measure(DiskOp op, const DiskSettings& settings
   return phase;
 }
 
+absl::StatusOr<Phase> DiskBench::MeasureShared(const Stop& stop) {
+  for (const std::unique_ptr<DriveFile>& drive : drives_) {
+    STRATA_RETURN_IF_ERROR(drive->UseMemory(Pages::kShared));
+  }
+  DiskSettings settings = settings_;
+  settings.pages = Pages::kShared;
+  STRATA_ASSIGN_OR_RETURN(Phase phase, Measure(DiskOp::kRead, settings, stop));
+  phase.name = "read_shm";
+  phase.label = "nvme read into /dev/shm";
+  return phase;
+}
+
 int64_t DiskBench::data_bytes() const {
   int64_t sum = 0;
   for (const std::unique_ptr<DriveFile>& drive : drives_) sum += drive->data_bytes();

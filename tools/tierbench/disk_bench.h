@@ -51,6 +51,10 @@ class DiskBench {
   absl::StatusOr<Phase> Measure(DiskOp op, const DiskSettings& settings,
                                 const Stop& stop);
 
+  /// "read_shm": what is read, into shared memory instead of anonymous pages; training
+  /// can stage in either. Other memory stays in use afterwards.
+  absl::StatusOr<Phase> MeasureShared(const Stop& stop);
+
   const DiskSettings& settings() const { return settings_; }
   IoBackend backend() const { return backend_; }
   const std::string& why_backend() const { return why_backend_; }

@@ -38,6 +38,13 @@ absl::StatusOr<std::unique_ptr<DriveFile>> DriveFile::Create(
   return drive;
 }
 
+absl::Status DriveFile::UseMemory(Pages pages) {
+  const auto size_bytes = static_cast<int64_t>(memory_->span().size());
+  STRATA_ASSIGN_OR_RETURN(memory_, BenchMemory::Create(pages, size_bytes));
+  FillRandom(memory_->span(), static_cast<uint64_t>(getpid()));
+  return absl::OkStatus();
+}
+
 void DriveFile::DropFromCache() const {
   fdatasync(descriptor());
   posix_fadvise(descriptor(), 0, 0, POSIX_FADV_DONTNEED);

@@ -35,6 +35,8 @@ class DriveFile {
   void set_data_bytes(int64_t size_bytes) { data_bytes_ = size_bytes; }
   std::span<std::byte> memory() const { return memory_->span(); }
   double huge_page_share() const { return memory_->huge_page_share(); }
+  /// Measures with other memory from now on. REQUIRES: nothing is in flight.
+  absl::Status UseMemory(Pages pages);
 
   /// CRC32C of each chunk that was written, by the page that it begins at.
   std::vector<uint32_t>& checksums() { return checksums_; }

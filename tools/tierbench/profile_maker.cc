@@ -61,6 +61,8 @@ absl::StatusOr<MachineProfile> MakeProfile(const BenchReport& report,
   STRATA_ASSIGN_OR_RETURN(p.nvme_read, RateOf(report, "swap_read"));
   STRATA_ASSIGN_OR_RETURN(p.nvme_write, RateOf(report, "swap_write"));
   STRATA_ASSIGN_OR_RETURN(p.nvme_both, RateOf(report, "swap"));
+  p.nvme_chunk_bytes = facts.chunk_bytes;
+  p.nvme_window_bytes = facts.window_bytes;
   p.op_overhead_seconds = facts.op_overhead_seconds;
   p.device_overhead_bytes = facts.device_overhead_bytes;
   return p;

@@ -16,6 +16,7 @@ struct ProfileFacts {
   std::string device;   // Device::name() of what was measured
   double op_overhead_seconds = 0;
   int64_t device_overhead_bytes = 0;
+  int64_t chunk_bytes = 0, window_bytes = 0;  // 0: not tuned
 };
 
 /// FailedPrecondition, naming it, if a phase is missing that a profile needs.

@@ -282,8 +282,9 @@ absl::StatusOr<TrainerOptions> MakeTrainerOptions(TrainingRun& run) {
     directories.push_back({path.directory, path.size_bytes.value_or(INT64_MAX)});
   }
   options.make_store =
-      [directories,
-       backend](const StoreNeeds& needs) -> absl::StatusOr<std::unique_ptr<Store>> {
+      [directories, backend, chunk_bytes = run.profile.nvme_chunk_bytes,
+       window_bytes = run.profile.nvme_window_bytes](
+          const StoreNeeds& needs) -> absl::StatusOr<std::unique_ptr<Store>> {
     if (directories.empty()) {
       return absl::InvalidArgumentError(
           "the plan keeps shards on nvme, but there is no --nvme_path (nvme_path in "
@@ -295,6 +296,10 @@ absl::StatusOr<TrainerOptions> MakeTrainerOptions(TrainingRun& run) {
     store.extent_count_max = needs.extent_count;
     store.requests_in_flight_max = needs.requests_in_flight;
     store.io_backend = backend;
+    if (chunk_bytes > 0) {
+      store.chunk_bytes = chunk_bytes;
+      store.window_bytes = window_bytes;
+    }
     return NvmeStore::Create(std::move(store));
   };
   return options;
