@@ -44,6 +44,7 @@ SwapWorker::SwapWorker(SwapWorkerOptions options)
       reads_(options_.request_count_max),
       writes_(options_.request_count_max),
       flights_(kQueueDepth),
+      unchecked_(kQueueDepth),
       results_(kQueueDepth),
       chunks_out_(static_cast<size_t>(options_.request_count_max)),
       is_cut_(static_cast<size_t>(options_.request_count_max)) {
@@ -98,6 +99,7 @@ void SwapWorker::Run() {
     RegisterMemory();
     Dispatch();
     Reap(ChooseWait());
+    CheckOldest();
     ReportStalls();
   }
   queue_ = nullptr;  // on the thread that made it
@@ -152,14 +154,15 @@ bool SwapWorker::TakeRequests() {
     lane(request->op).requests.Push(request);
   }
   const bool has_work = !reads_.requests.empty() || !writes_.requests.empty() ||
-                        queue_->in_flight_count() > 0;
+                        queue_->in_flight_count() > 0 || !unchecked_.empty();
   return has_work || !stopping_;
 }
 
 /// Decided only now, since each Reap() may have used up the Wake() of a new request.
 std::chrono::milliseconds SwapWorker::ChooseWait() {
   MutexLock lock(mutex_);
-  if (!inbox_.empty() || stopping_ || new_memory_.has_value())
+  const bool has_more = !inbox_.empty() || !unchecked_.empty();
+  if (has_more || stopping_ || new_memory_.has_value())
     return std::chrono::milliseconds(0);
   sleeping_ = true;
   if (queue_->in_flight_count() == 0) return kIdleWait;
@@ -184,6 +187,10 @@ SwapWorker::Lane* SwapWorker::ChooseLane() {
   for (Lane* candidate : {&reads_, &writes_}) {
     const Lane& other = candidate == &reads_ ? writes_ : reads_;
     if (candidate->requests.empty()) continue;
+    // What waits to be checked should still be in the cache.
+    if (candidate == &reads_ && unchecked_.size() * cell >= options_.window_bytes) {
+      continue;
+    }
     const bool fits = in_flight + cell <= options_.window_bytes &&
                       (other.requests.empty() ||
                        candidate->in_flight_bytes + cell <= options_.window_bytes / 2);
@@ -285,17 +292,30 @@ void SwapWorker::Land(const ChunkResult& result) {
     flight.entry->state = result.status.ok() ? ChecksumTable::State::kWritten
                                              : ChecksumTable::State::kWriteFailed;
   }
-  if (!result.status.ok()) {
-    request->Fail(flight.offset, result.status);
-  } else if (request->op == IoOp::kRead && !Verify(flight)) {
-    flight.is_second_read = true;
-    queue_->Start(flight.chunk);
-    return;
-  }
   lane(request->op).in_flight_bytes -= flight.chunk.size_bytes;
   lane(request->op).stall_reported = false;
+  if (!result.status.ok()) {
+    request->Fail(flight.offset, result.status);
+  } else if (request->op == IoOp::kRead) {
+    return unchecked_.Push(index);
+  }
+  Finish(index);
+}
+
+void SwapWorker::CheckOldest() {
+  if (unchecked_.empty()) return;
+  const int index = unchecked_.Pop();
+  Flight& flight = flights_[index];
+  if (Verify(flight)) return Finish(index);
+  flight.is_second_read = true;
+  flight.start = Clock::now();
+  lane(IoOp::kRead).in_flight_bytes += flight.chunk.size_bytes;
+  queue_->Start(flight.chunk);
+}
+
+void SwapWorker::Finish(int index) {
+  StoreRequest* const request = std::exchange(flights_[index].request, nullptr);
   --chunks_out_[request->index];
-  flight.request = nullptr;
   free_flights_.push_back(index);
   FinishIfDone(request);
 }

@@ -113,6 +113,10 @@ class SwapWorker {
   absl::Status Prepare(Flight& flight);
   void Reap(std::chrono::milliseconds wait);
   void Land(const ChunkResult& result);
+  /// Checks the oldest chunk that was read, if there is one. The drive is busy with
+  /// others meanwhile: a chunk leaves the window when it lands, not when it is checked.
+  void CheckOldest();
+  void Finish(int index);
   /// False if the chunk must be read again.
   bool Verify(Flight& flight);
   void FinishIfDone(StoreRequest* request);
@@ -142,6 +146,7 @@ class SwapWorker {
   Lane writes_;
   std::vector<Flight> flights_;
   std::vector<int> free_flights_;
+  BoundedRing<int> unchecked_;  // flights that were read, oldest first
   std::vector<ChunkResult> results_;
   std::vector<int> chunks_out_;  // of each request, by index
   std::vector<bool> is_cut_;     // whether all chunks of a request have been launched
