@@ -99,6 +99,10 @@ OpCost CostOf(const PlanSet& set, const Plan& plan, const Op& op,
   const bool computes = op.code == OpCode::kForward || op.code == OpCode::kBackward;
   if (op.lane != Lane::kCompute) {
     cost.host_bytes = cost.work;
+    // In the lane's unit, bytes at the rate of an update.
+    if (op.code == OpCode::kAdvance) {
+      cost.work *= profile.cpu_update / profile.cpu_advance;
+    }
   } else if (!computes) {
     // Bound by memory: as much arithmetic as the lane would have done meanwhile.
     cost.work *= profile.compute_flops / profile.device_memory;

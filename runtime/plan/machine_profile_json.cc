@@ -28,6 +28,7 @@ constexpr RateKey kRates[] = {
     {"both_directions_bytes_per_second", &MachineProfile::both_directions},
     {"host_memory_bytes_per_second", &MachineProfile::host_memory},
     {"cpu_update_bytes_per_second", &MachineProfile::cpu_update},
+    {"cpu_advance_bytes_per_second", &MachineProfile::cpu_advance},
     {"nvme_read_bytes_per_second", &MachineProfile::nvme_read},
     {"nvme_write_bytes_per_second", &MachineProfile::nvme_write},
     {"nvme_both_bytes_per_second", &MachineProfile::nvme_both},
@@ -117,7 +118,8 @@ KnownMachine Gpu(const char* name, double flops, double device_memory, double on
   profile.host_to_device = profile.device_to_host = one_way;
   profile.both_directions = both;
   profile.host_memory = host_memory;
-  profile.cpu_update = 0.95 * host_memory;  // its cores compute between loads
+  // Its cores compute between loads.
+  profile.cpu_update = profile.cpu_advance = 0.95 * host_memory;
   profile.device_overhead_bytes = 700 * kMiB;
   return {profile, device_bytes};
 }
@@ -141,7 +143,7 @@ std::vector<KnownMachine> MakeKnownMachines() {
   cpu.profile.host_to_device = cpu.profile.device_to_host = 5e9;
   cpu.profile.both_directions = 8e9;
   cpu.profile.host_memory = 1.5e10;
-  cpu.profile.cpu_update = 1.4e10;
+  cpu.profile.cpu_update = cpu.profile.cpu_advance = 1.4e10;
   cpu.profile.nvme_read = cpu.profile.nvme_write = cpu.profile.nvme_both = 1e9;
   cpu.profile.op_overhead_seconds = 5e-5;
   return {h200, rtx4090, rtx3090, cpu};

@@ -37,6 +37,7 @@ MachineProfile RandomProfile(std::mt19937& random) {
   profile.both_directions = profile.host_to_device * (1.2 + 0.15 * scale(random));
   profile.host_memory = 3e8 * scale(random);
   profile.cpu_update = 0.95 * profile.host_memory;
+  profile.cpu_advance = profile.cpu_update * (0.5 + 0.1 * scale(random));
   profile.nvme_read = 5e7 * scale(random);
   profile.nvme_write = 5e7 * scale(random);
   profile.nvme_both = (profile.nvme_read + profile.nvme_write) * 0.5 *

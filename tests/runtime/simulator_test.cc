@@ -26,6 +26,7 @@ MachineProfile HandProfile() {
           .both_directions = 16,
           .host_memory = 1000,
           .cpu_update = 900,
+          .cpu_advance = 900,
           .nvme_read = 4,
           .nvme_write = 2,
           .nvme_both = 3,  // half duplex

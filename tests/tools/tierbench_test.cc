@@ -59,9 +59,10 @@ TEST(TierBench, MeasuresEverythingAsOneTableAndAsJson) {
   EXPECT_EQ(bench["engine"]["requested"], "auto");
   EXPECT_EQ(bench["targets"].size(), 1u);
   const std::vector<std::string> names = PhaseNames(bench);
-  for (const char* name : {"read", "write", "mixed", "swap_read", "swap_write", "swap",
-                           "host_copy", "host_memory", "cpu_update", "host_to_device",
-                           "device_to_host", "both", "matmul_qkv", "attention"}) {
+  for (const char* name :
+       {"read", "write", "mixed", "swap_read", "swap_write", "swap", "host_copy",
+        "host_memory", "cpu_update", "cpu_advance", "cpu_update_busy", "host_to_device",
+        "device_to_host", "both", "matmul_qkv", "attention"}) {
     EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
   }
   for (const Json& phase : bench["phases"]) {
@@ -175,7 +176,7 @@ TEST(TierBench, TuningGivesWhatCanBePasted) {
   const TemporaryDirectory directory;
   const ProgramRun run =
       RunProgram({TIERBENCH, "--dir", directory.File("drive"), "--total", "256MiB",
-                  "--tune", "--json", directory.File("tuned.json")},
+                  "--loops", "1", "--tune", "--json", directory.File("tuned.json")},
                  {});
   ASSERT_EQ(run.exit_code, 0) << run.errors;
   EXPECT_NE(run.output.find("\"aio\""), std::string::npos) << run.output;

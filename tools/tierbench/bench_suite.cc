@@ -13,6 +13,7 @@
 #include "tools/tierbench/bench_facts.h"
 #include "tools/tierbench/compare_fio.h"
 #include "tools/tierbench/copy_bench.h"
+#include "tools/tierbench/copy_load.h"
 #include "tools/tierbench/host_bench.h"
 #include "tools/tierbench/kernel_bench.h"
 #include "tools/tierbench/nvme_device_bench.h"
@@ -22,6 +23,9 @@ namespace strata {
 namespace {
 
 constexpr int64_t kCopyBytes = 64 * kMiB;
+/// Of an update on a card, and where a short run is asked for.
+constexpr int64_t kCudaParameters = int64_t{100} << 20;
+constexpr int64_t kShortParameters = int64_t{4} << 20;
 
 absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& wanted) {
   if (wanted != "cpu") {
@@ -211,12 +215,33 @@ absl::Status BenchSuite::RunHost() {
   Add(std::move(copy));
   STRATA_ASSIGN_OR_RETURN(Phase memory, MeasureHostMemory(threads_, budget_, stop_));
   Add(std::move(memory));
+  return RunUpdates();
+}
+
+absl::Status BenchSuite::RunUpdates() {
   STRATA_ASSIGN_OR_RETURN(const std::unique_ptr<Device> cpu, OpenDevice("cpu"));
   STRATA_ASSIGN_OR_RETURN(const std::unique_ptr<KernelBench> kernels,
                           KernelBench::Create(*cpu, threads_));
+  TimeBudget budget = budget_;
+  budget.loops = std::min(budget.loops, 3);
+  const int64_t parameters = command_.loops ? kShortParameters : UncachedParameters();
+  for (const bool advances : {false, true}) {
+    STRATA_ASSIGN_OR_RETURN(
+        Phase phase,
+        kernels->MeasureUpdate({.parameters = parameters, .advances = advances}, budget,
+                               stop_));
+    Add(std::move(phase));
+  }
+  STRATA_ASSIGN_OR_RETURN(const std::unique_ptr<CopyLoad> load,
+                          CopyLoad::Start(*device_));
   STRATA_ASSIGN_OR_RETURN(
-      Phase update, kernels->MeasureUpdate(KernelShapes::ForCpu(), budget_, stop_));
-  Add(std::move(update));
+      Phase busy, kernels->MeasureUpdate({.parameters = parameters, .load = load.get()},
+                                         budget, stop_));
+  busy.name = "cpu_update_busy";
+  busy.label = "CPU AdamW update while both copies run";
+  facts_.busy_host_memory =
+      busy.rate.median + 1e9 * busy.params["copies_gbps"].get<double>();
+  Add(std::move(busy));
   return absl::OkStatus();
 }
 
@@ -241,9 +266,13 @@ absl::Status BenchSuite::RunCompute() {
   const bool is_cpu = device_->kind() == DeviceKind::kCpu;
   const KernelShapes shapes = is_cpu ? KernelShapes::ForCpu() : KernelShapes::ForCuda();
   if (!is_cpu) {
-    STRATA_ASSIGN_OR_RETURN(Phase update,
-                            kernels->MeasureUpdate(shapes, budget_, stop_));
-    Add(std::move(update));
+    for (const bool advances : {false, true}) {
+      STRATA_ASSIGN_OR_RETURN(
+          Phase update,
+          kernels->MeasureUpdate({.parameters = kCudaParameters, .advances = advances},
+                                 budget_, stop_));
+      Add(std::move(update));
+    }
   }
   STRATA_ASSIGN_OR_RETURN(std::vector<Phase> matmuls,
                           kernels->MeasureMatmuls(shapes, budget_, stop_));

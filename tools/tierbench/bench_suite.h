@@ -41,6 +41,7 @@ class BenchSuite {
   absl::Status RunNvmeDevice();
   absl::Status RunStore();
   absl::Status RunHost();
+  absl::Status RunUpdates();
   absl::Status RunLinks();
   absl::Status RunCompute();
   void Add(Phase phase);

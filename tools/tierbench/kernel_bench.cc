@@ -1,13 +1,19 @@
 #include "tools/tierbench/kernel_bench.h"
 
 #include <absl/cleanup/cleanup.h>
+#include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/strip.h>
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
+#include "runtime/base/available_memory.h"
 #include "runtime/base/float16.h"
 #include "runtime/base/status.h"
+#include "tools/machine/system_view.h"
+#include "tools/tierbench/cpu_time.h"
 
 namespace strata {
 namespace {
@@ -54,8 +60,29 @@ KernelShapes KernelShapes::ForCpu() {
           .inner = 1536,
           .heads = 9,
           .kv_heads = 3,
-          .head_dim = 64,
-          .parameters = int64_t{16} << 20};
+          .head_dim = 64};
+}
+
+int64_t UncachedParameters() {
+  const SystemView system = SystemView::OfThisMachine();
+  std::map<std::string, int64_t> caches;  // by the cores that share one
+  for (const std::string& cpu : system.List("/sys/devices/system/cpu")) {
+    const std::string cache =
+        absl::StrCat("/sys/devices/system/cpu/", cpu, "/cache/index3");
+    const auto size = system.Line(cache + "/size");
+    const auto shared = system.Line(cache + "/shared_cpu_list");
+    int64_t kib = 0;  // "32768K"
+    if (size && shared && absl::SimpleAtoi(absl::StripSuffix(*size, "K"), &kib)) {
+      caches[*shared] = kib * kKiB;
+    }
+  }
+  int64_t cached = 0;
+  for (const auto& [cores, bytes] : caches) cached += bytes;
+  int64_t wanted = std::max(4 * kGiB, 8 * cached);
+  if (const auto memory = FindAvailableMemory(""); memory.ok()) {
+    wanted = std::min(wanted, memory->available_bytes / 4);
+  }
+  return std::max<int64_t>(wanted / UpdateBytes(true), kTileElements);
 }
 
 absl::StatusOr<std::unique_ptr<KernelBench>> KernelBench::Create(Device& device,
@@ -106,10 +133,10 @@ absl::StatusOr<Phase> KernelBench::Measure(Phase phase, Cost cost, const Op& op,
   return phase;
 }
 
-absl::StatusOr<Phase> KernelBench::MeasureUpdate(const KernelShapes& shapes,
+absl::StatusOr<Phase> KernelBench::MeasureUpdate(const UpdateWork& work,
                                                  TimeBudget budget, const Stop& stop) {
   const absl::Cleanup free = [this] { FreeAll(); };
-  const int64_t count = shapes.parameters / kTileElements * kTileElements;
+  const int64_t count = work.parameters / kTileElements * kTileElements;
   AdamW op{.count = count,
            .scalars = kScalars,
            .dtype = DType::kBF16,
@@ -119,23 +146,41 @@ absl::StatusOr<Phase> KernelBench::MeasureUpdate(const KernelShapes& shapes,
   STRATA_ASSIGN_OR_RETURN(op.weight, Values(count, DType::kBF16));
   STRATA_ASSIGN_OR_RETURN(void* const remainder, Values(count, DType::kBF16));
   op.remainder = static_cast<int16_t*>(remainder);
-  STRATA_ASSIGN_OR_RETURN(op.gradient, Values(count, DType::kBF16));
+  STRATA_ASSIGN_OR_RETURN(void* const gradient, Values(count, DType::kBF16));
+  op.gradient = gradient;
   // Second moments are not negative.
   STRATA_ASSIGN_OR_RETURN(std::byte* const moment1, Zeros(4 * count));
   STRATA_ASSIGN_OR_RETURN(std::byte* const moment2, Zeros(4 * count));
   op.moment1 = reinterpret_cast<float*>(moment1);
   op.moment2 = reinterpret_cast<float*>(moment2);
+  // Weight, remainder and moments are read and written, gradients are read.
+  double touched = 2 * 12 + 2;
+  if (work.advances) {
+    touched += 6;  // the next gradient is read and kept, a weight is speculated
+    STRATA_ASSIGN_OR_RETURN(op.speculated, Values(count, DType::kBF16));
+    STRATA_ASSIGN_OR_RETURN(op.next_gradient, Values(count, DType::kBF16));
+    op.kept_gradient = gradient;
+    op.next_scalars = kScalars;
+  }
   const bool is_cpu = device_.kind() == DeviceKind::kCpu;
-  Phase phase{.name = is_cpu ? "cpu_update" : "device_update",
-              .label = is_cpu ? "CPU AdamW update (read + write)"
-                              : "device AdamW update (read + write)"};
-  constexpr double kTouched = 26;  // weight, remainder, moments twice; gradient once
+  Phase phase{.name = absl::StrCat(is_cpu ? "cpu" : "device",
+                                   work.advances ? "_advance" : "_update"),
+              .label = absl::StrCat(is_cpu ? "CPU" : "device", " AdamW",
+                                    work.advances ? ", two steps in a pass" : " update",
+                                    " (read + write)")};
+  const int64_t copied = work.load != nullptr ? work.load->bytes() : 0;
+  const double start = NowSeconds();
   STRATA_ASSIGN_OR_RETURN(
-      phase, Measure(std::move(phase), {.bytes = kTouched * static_cast<double>(count)},
+      phase, Measure(std::move(phase), {.bytes = touched * static_cast<double>(count)},
                      op, budget, stop));
-  phase.elements_per_second = phase.rate.median / kTouched;
+  if (work.load != nullptr) {
+    phase.params["copies_gbps"] =
+        static_cast<double>(work.load->bytes() - copied) / (NowSeconds() - start) / 1e9;
+  }
+  phase.elements_per_second = phase.rate.median / touched;
   phase.flop_per_second = 0;
   phase.params["parameters"] = count;
+  phase.params["touched_bytes_per_parameter"] = touched;
   return phase;
 }
 

@@ -10,6 +10,7 @@
 
 #include "kernels/ops.h"
 #include "runtime/device/device.h"
+#include "tools/tierbench/copy_load.h"
 #include "tools/tierbench/phase.h"
 #include "tools/tierbench/stop.h"
 #include "tools/tierbench/timing.h"
@@ -20,13 +21,26 @@ namespace strata {
 struct KernelShapes {
   int64_t sequences = 4, length = 2048;
   int64_t hidden = 4096, inner = 11008, heads = 32, kv_heads = 32, head_dim = 128;
-  int64_t parameters = int64_t{100} << 20;  // of one update
   int64_t rows() const { return sequences * length; }
 
   /// For a card, and for a CPU, which is a hundred times slower.
   static KernelShapes ForCuda() { return {}; }
   static KernelShapes ForCpu();
 };
+
+/// One update of so many parameters, over and over.
+struct UpdateWork {
+  int64_t parameters = 0;
+  bool advances = false;  // the fused form
+  /// Copies that run meanwhile, or null: params["copies_gbps"] says how fast.
+  const CopyLoad* load = nullptr;
+};
+/// Bytes in memory, and touched, for each parameter.
+constexpr int64_t UpdateBytes(bool advances) { return advances ? 18 : 14; }
+
+/// So many that every pass comes from memory and not from a cache: 4 GiB or 8 times the
+/// last level of all sockets, if a quarter of the available memory allows that.
+int64_t UncachedParameters();
 
 class KernelBench {
  public:
@@ -35,8 +49,9 @@ class KernelBench {
                                                              int threads);
 
   /// "cpu_update" or "device_update": AdamW on bf16 weights with the exact master, as
-  /// training runs it; bytes are those read and written.
-  absl::StatusOr<Phase> MeasureUpdate(const KernelShapes& shapes, TimeBudget budget,
+  /// training runs it; "cpu_advance" and "device_advance": two steps in one pass. Bytes
+  /// are those read and written.
+  absl::StatusOr<Phase> MeasureUpdate(const UpdateWork& work, TimeBudget budget,
                                       const Stop& stop);
 
   /// One phase for each product of a layer, "matmul qkv" and so on, bf16.

@@ -53,7 +53,8 @@ absl::StatusOr<MachineProfile> MakeProfile(const BenchReport& report,
   STRATA_ASSIGN_OR_RETURN(p.both_directions, RateOf(report, "both"));
   STRATA_ASSIGN_OR_RETURN(p.cpu_update, RateOf(report, "cpu_update"));
   STRATA_ASSIGN_OR_RETURN(const double memory, RateOf(report, "host_memory"));
-  p.host_memory = std::max(memory, p.cpu_update);
+  STRATA_ASSIGN_OR_RETURN(p.cpu_advance, RateOf(report, "cpu_advance"));
+  p.host_memory = std::max({memory, p.cpu_update, facts.busy_host_memory});
   p.device_memory = p.cpu_update;
   if (report.Find("device_update") != nullptr) {
     STRATA_ASSIGN_OR_RETURN(p.device_memory, RateOf(report, "device_update"));
@@ -76,6 +77,7 @@ nlohmann::ordered_json PlanJson(const MachineProfile& p) {
           {"d2h_gbps", p.device_to_host / 1e9},
           {"bidirectional_gbps", p.both_directions / 1e9},
           {"host_memory_gbps", p.host_memory / 1e9},
+          {"cpu_advance_gbps", p.cpu_advance / 1e9},
           {"cpu_update_gbps", p.cpu_update / 1e9},
           {"device_memory_gbps", p.device_memory / 1e9},
           {"compute_tflops", p.compute_flops / 1e12}};

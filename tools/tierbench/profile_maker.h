@@ -15,6 +15,8 @@ struct ProfileFacts {
   std::string machine;  // MachineName()
   std::string device;   // Device::name() of what was measured
   double op_overhead_seconds = 0;
+  /// What an update and both copies at once took from host memory; 0: not measured.
+  double busy_host_memory = 0;
   int64_t device_overhead_bytes = 0;
   int64_t chunk_bytes = 0, window_bytes = 0;  // 0: not tuned
 };

@@ -15,7 +15,7 @@ namespace {
 constexpr double kWarmUpSeconds = 0.2;
 /// Shards in memory at once: two under way in each direction hide each other's ends.
 constexpr int kSlotCount = 6;
-constexpr std::chrono::microseconds kPollInterval(50);
+constexpr std::chrono::microseconds kPollInterval(200);
 
 }  // namespace
 
