@@ -25,7 +25,7 @@ std::vector<int32_t> Slots(const Decisions& decisions) {
   set(Pool::kOldWeights, state);
   set(Pool::kState, state);
   set(Pool::kGradientIn, state);
-  set(Pool::kGradientOut, state);
+  set(Pool::kGradientOut, 2 * state);
   set(Pool::kSpeculated, state);
   set(Pool::kActivationIn, activations);
   set(Pool::kActivationOut, activations);

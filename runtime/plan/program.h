@@ -6,8 +6,10 @@
 /// prefetching.
 #pragma once
 
+#include <absl/container/inlined_vector.h>
+
 #include <cstdint>
-#include <map>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -56,7 +58,7 @@ struct VirtualAccess {
 
 struct VirtualOp {
   Op op;
-  std::vector<VirtualAccess> accesses;
+  absl::InlinedVector<VirtualAccess, 2> accesses;  // most are transfers
 
   VirtualOp& Read(Operand operand, Place place, int64_t size_bytes, Value value,
                   int64_t value_offset = 0);
@@ -123,12 +125,21 @@ class Program {
   static Location Where(Place place) {
     return {place.tier, {place.buffer, place.offset}};
   }
+  struct HashLocation {
+    size_t operator()(const Location& location) const {
+      const auto& [buffer, offset] = location.second;
+      constexpr uint64_t kOdd = 0x9E3779B97F4A7C15;
+      uint64_t hash = (static_cast<uint64_t>(location.first) + 1) * kOdd;
+      hash = (hash ^ static_cast<uint32_t>(buffer)) * kOdd;
+      return static_cast<size_t>((hash ^ static_cast<uint64_t>(offset)) * kOdd);
+    }
+  };
   int32_t AddLoad(VirtualOp op, int32_t after_load, Place source, Place target);
 
   std::vector<Item> items_;
   std::vector<LoadStep> loads_;  // in item order
   std::vector<VirtualBuffer> buffers_;
-  std::map<Location, int32_t> written_by_item_;  // last item that stored there
+  std::unordered_map<Location, int32_t, HashLocation> written_by_item_;  // last item that stored there
 };
 
 /// A transfer operation of `piece` in `lane`.

@@ -3,26 +3,16 @@
 
 #include <absl/status/status.h>
 
-#include <cstdint>
-#include <optional>
-
-#include "runtime/base/types.h"
+#include "runtime/plan/least_budget.h"
 #include "runtime/plan/planner.h"
 
 namespace strata {
 
-/// Raise the budget of `tier` to `bytes`, of the arena.
-struct Advice {
-  TierKind tier = TierKind::kDevice;
-  int64_t bytes = 0;
-};
-
-void Follow(const Advice& advice, Budgets& budgets);
-
 /// ResourceExhausted with a mend. Sizes of the device count what is outside the arena,
-/// as users do. `least_device_bytes`: what any plan takes there, whatever else it
-/// needs.
-absl::Status RefuseBudgets(const PlanRequest& request, int64_t least_device_bytes,
-                           const std::optional<Advice>& advice);
+/// as users do.
+absl::Status RefuseBudgets(const PlanRequest& request, const Mends& mends);
+
+/// The same where the decisions were given, and what they need is known.
+absl::Status RefuseDecisions(const PlanRequest& request, const TierBytes& need);
 
 }  // namespace strata

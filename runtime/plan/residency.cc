@@ -32,6 +32,7 @@ class Filler {
   Decisions Fill() {
     Start();
     FillDevice();
+    ChooseModes();
     SpillHost();
     return std::move(decisions_);
   }
@@ -41,7 +42,7 @@ class Filler {
   static constexpr TierKind kHost = TierKind::kHost;
   static constexpr TierKind kNvme = TierKind::kNvme;
 
-  // Everything in host memory, modes and lanes chosen, pins obeyed.
+  // Everything in host memory, pins obeyed.
   void Start() {
     const PlacementPins& pins = request_.pins;
     decisions_.segment_layers = order_.segment_layers;
@@ -49,12 +50,11 @@ class Filler {
     decisions_.activations = order_.activations;
     decisions_.accumulators = kHost;
     decisions_.weight_slots = 1 + order_.depth;
-    decisions_.state_slots = order_.depth == 0 ? 1 : 4 * order_.depth;
+    decisions_.state_slots = StateSlots(order_);
     decisions_.updates_between = order_.depth > 0;
     decisions_.passes_activations = order_.depth > 0;
     decisions_.activation_slots = 1 + order_.depth;
     decisions_.stage_slots = order_.depth == 0 ? 1 : 4 * order_.depth;
-    Spread lagged(order_.lagged_share), cpu(order_.cpu_share);
     for (const LayerTrace& layer : trace_.layers) {
       LayerDecision decision;
       decision.weights = pins.weights.value_or(kHost);
@@ -63,17 +63,28 @@ class Filler {
       for (SliceDecision& slice : decision.slices) {
         slice.state = pins.optimizer.value_or(kHost);
         slice.gradient = pins.gradients.value_or(kHost);
-        const bool on_device = decision.weights == kDevice;
-        const bool may_lag = !on_device && trace_.updates_wait_for_norm;
-        slice.mode = may_lag && lagged.Next()       ? UpdateMode::kLagged
-                     : trace_.updates_wait_for_norm ? UpdateMode::kDeferred
-                                                    : UpdateMode::kImmediate;
-        if (!on_device && slice.state != kDevice && slice.gradient != kDevice &&
-            cpu.Next()) {
-          slice.update_lane = Lane::kCpu;
-        }
+        slice.mode = trace_.updates_wait_for_norm ? UpdateMode::kDeferred
+                                                  : UpdateMode::kImmediate;
       }
       decisions_.layers.push_back(std::move(decision));
+    }
+  }
+
+  // Lagging and the cpu lane are for what crosses the link anyway. Both shares are even
+  // over the layers, and that of the lagged slices is the same in both lanes.
+  void ChooseModes() {
+    Spread cpu(order_.cpu_share);
+    Spread lagged[2] = {Spread(order_.lagged_share), Spread(order_.lagged_share)};
+    for (LayerDecision& layer : decisions_.layers) {
+      if (layer.weights == kDevice) continue;
+      for (SliceDecision& slice : layer.slices) {
+        if (slice.state == kDevice) continue;
+        const bool on_cpu = slice.gradient != kDevice && cpu.Next();
+        if (on_cpu) slice.update_lane = Lane::kCpu;
+        if (trace_.updates_wait_for_norm && lagged[on_cpu ? 1 : 0].Next()) {
+          slice.mode = UpdateMode::kLagged;
+        }
+      }
     }
   }
 
@@ -95,6 +106,7 @@ class Filler {
     TakePinned();
     for (size_t l = 0; l < std::min<size_t>(2, decisions_.layers.size()); ++l)
       MoveLayer(l);
+    MoveSomeWeights();
     int64_t wanted = 0;
     for (const LayerDecision& layer : decisions_.layers) {
       for (const SliceDecision& slice : layer.slices) wanted += MovableBytes(slice);
@@ -136,7 +148,6 @@ class Filler {
     left_.device -= bytes;
     if (!request_.pins.optimizer) slice.state = kDevice;
     if (!request_.pins.gradients) slice.gradient = kDevice;
-    slice.update_lane = Lane::kCompute;
     return true;
   }
 
@@ -146,9 +157,13 @@ class Filler {
     if (WeightBytes(l) > left_.device) return;
     left_.device -= WeightBytes(l);
     layer.weights = kDevice;
-    for (SliceDecision& slice : layer.slices) {
-      if (slice.mode == UpdateMode::kLagged) slice.mode = UpdateMode::kDeferred;
-      slice.update_lane = Lane::kCompute;
+  }
+
+  // The order's share of the layers that are not there yet.
+  void MoveSomeWeights() {
+    Spread resident(order_.weight_share);
+    for (size_t l = 0; l < decisions_.layers.size(); ++l) {
+      if (decisions_.layers[l].weights != kDevice && resident.Next()) MoveWeights(l);
     }
   }
 
@@ -249,6 +264,25 @@ std::vector<SliceDecision> CutSlices(int64_t elements, int64_t slice_elements,
     slices.push_back(slice);
   }
   return slices;
+}
+
+TierBytes HomeBytes(const StepTrace& trace, const Decisions& decisions) {
+  TierBytes bytes;
+  for (size_t l = 0; l < decisions.layers.size(); ++l) {
+    const LayerDecision& layer = decisions.layers[l];
+    bytes[layer.weights] += trace.layers[l].total_elements * trace.format.weight;
+    for (const SliceDecision& slice : layer.slices) {
+      const int64_t elements = slice.end - slice.begin;
+      bytes[slice.state] += elements * trace.format.state;
+      if (slice.mode != UpdateMode::kImmediate) {
+        bytes[slice.gradient] += elements * trace.format.gradient;
+      }
+      if (slice.mode == UpdateMode::kLagged) {
+        bytes[slice.speculated] += elements * trace.format.weight;
+      }
+    }
+  }
+  return bytes;
 }
 
 Decisions DecideHomes(const PlanRequest& request, const StepOrder& order,

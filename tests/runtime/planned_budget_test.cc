@@ -2,13 +2,22 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iostream>
+#include <string>
 
+#include "runtime/base/status.h"
+#include "runtime/plan/least_budget.h"
 #include "runtime/plan/planner.h"
 #include "tests/support/random_plans.h"
 
 namespace strata {
 namespace {
+
+/// Among candidates that differ by so little the search does not look at all (decision
+/// 0006): a larger budget may lead it to another one.
+constexpr double kSlowerMost = 1.02;
 
 PlanRequest RandomRequest(std::mt19937& random) {
   PlanRequest request;
@@ -43,16 +52,92 @@ TEST(PlannedBudgets, EveryPlanVerifiesWithinItsBudgetsOrIsRefused) {
   EXPECT_GE(refused, 10);
 }
 
-TEST(PlannedBudgets, MoreMemoryNeverMakesAPlanInfeasible) {
+// Makes some of the budgets larger, by up to half or by up to sixteen times.
+Budgets Enlarged(const Budgets& budgets, std::mt19937& random) {
+  const double most = std::bernoulli_distribution(0.5)(random) ? 0.5 : 4;
+  const auto enlarged = [&](int64_t bytes) {
+    if (std::bernoulli_distribution(0.5)(random)) return bytes;
+    const double factor =
+        std::exp2(std::uniform_real_distribution<double>(0, most)(random));
+    return static_cast<int64_t>(static_cast<double>(bytes) * factor);
+  };
+  return {enlarged(budgets.device_bytes), enlarged(budgets.host_bytes),
+          enlarged(budgets.nvme_bytes)};
+}
+
+TEST(PlannedBudgets, ALargerBudgetIsNeverInfeasibleNorSlowerByMoreThanItsLimit) {
   std::mt19937 random(2);
-  for (int i = 0; i < 20; ++i) {
+  double worst = 1;
+  int compared = 0;
+  for (int i = 0; i < 120; ++i) {
     PlanRequest request = RandomRequest(random);
     const auto small = PlanStep(request);
     if (!small.ok()) continue;
-    request.budgets.device_bytes += request.budgets.device_bytes / 4;
-    request.budgets.host_bytes += request.budgets.host_bytes / 4;
+    request.budgets = Enlarged(request.budgets, random);
     const auto large = PlanStep(request);
     ASSERT_TRUE(large.ok()) << i << ": " << large.status();
+    ++compared;
+    worst = std::max(worst, large->forecast.seconds / small->forecast.seconds);
+    EXPECT_LE(large->forecast.seconds, kSlowerMost * small->forecast.seconds) << i;
+  }
+  std::cout << compared << " compared, the worst " << worst << '\n';
+  EXPECT_GE(compared, 60);
+}
+
+int64_t& BudgetOf(TierKind tier, Budgets& budgets) {
+  return tier == TierKind::kDevice ? budgets.device_bytes
+         : tier == TierKind::kHost ? budgets.host_bytes
+                                   : budgets.nvme_bytes;
+}
+
+TEST(PlannedBudgets, ARefusalNamesTheLeastOfEachTierToTheByte) {
+  std::mt19937 random(3);
+  int mended = 0;
+  for (int i = 0; i < 40; ++i) {
+    PlanRequest request = RandomRequest(random);
+    const Budgets given = request.budgets;
+    const auto refused = PlanStep(request);
+    if (refused.ok()) continue;
+    ASSERT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+    Candidates candidates(request);
+    const auto found = FindMends(
+        request, candidates, {given.device_bytes, given.host_bytes, given.nvme_bytes});
+    ASSERT_TRUE(found.ok()) << found.status();
+    for (const Mend& mend : found->mends) {
+      ++mended;
+      int64_t& budget = BudgetOf(mend.tier, request.budgets);
+      EXPECT_GT(mend.bytes, budget) << i << " " << Name(mend.tier);
+      budget = mend.bytes;
+      const auto enough = PlanStep(request);
+      EXPECT_TRUE(enough.ok()) << i << " " << Name(mend.tier) << enough.status();
+      budget = mend.bytes - 1;
+      EXPECT_FALSE(PlanStep(request).ok()) << i << " " << Name(mend.tier);
+      request.budgets = given;
+    }
+  }
+  EXPECT_GE(mended, 15);
+}
+
+TEST(PlannedBudgets, OneByteLessThanThePlansLeastIsRefusedWithThatAsTheMend) {
+  std::mt19937 random(4);
+  for (int i = 0; i < 15; ++i) {
+    PlanRequest request = RandomRequest(random);
+    request.budgets.device_bytes = 0;
+    Candidates candidates(request);
+    const auto found =
+        FindMends(request, candidates,
+                  {0, request.budgets.host_bytes, request.budgets.nvme_bytes});
+    ASSERT_TRUE(found.ok()) << found.status();
+    if (found->mends.empty()) continue;
+    const int64_t least = found->mends.front().bytes;
+    request.budgets.device_bytes = least - 1;
+    const absl::Status status = PlanStep(request).status();
+    const std::string message(status.message());
+    EXPECT_NE(message.find(std::to_string(least - 1)), std::string::npos) << message;
+    const std::string mend(MendOf(status));
+    EXPECT_NE(mend.find("raise device memory to " + std::to_string(least) + " bytes"),
+              std::string::npos)
+        << mend;
   }
 }
 
