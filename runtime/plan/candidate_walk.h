@@ -34,7 +34,7 @@ class CandidateWalk {
  private:
   void Push(const LadderPoint& top);
 
-  static constexpr int kPointsMost = 64;
+  static constexpr int kPointsMost = 32;
 
   Candidates& candidates_;
   int points_ = 0;

@@ -50,7 +50,7 @@ double StepEstimate::Seconds(const StepOrder& order, const TierBytes& home_bytes
   Phases phases = WithoutUpdates(order);
   AddWeights(order, homes, drive, phases);
   Phases first_and_last = phases;
-  for (const Part& part : homes.parts) AddUpdate(part, drive, first_and_last);
+  for (const Part& part : homes.parts) AddUpdate(part, drive, order, first_and_last);
   double seconds = SecondsOf(first_and_last, order);
   double drive_seconds = DriveSeconds(first_and_last);
   if (order.groups > 1) {
@@ -151,13 +151,15 @@ bool StepEstimate::PlaceOnDrive(const StepOrder& order, const TierBytes& given,
 }
 
 void StepEstimate::AddUpdate(const Part& part, const Drive& drive,
-                             Phases& phases) const {
+                             const StepOrder& order, Phases& phases) const {
   const double n = part.elements;
   const double settle = 2 * (weight_ + state_) + gradient_;
   const double speculate = 2 * weight_ + state_ + gradient_;
   const double home_weight = part.weights_on_device ? 0 : weight_;
   const double home_state = part.state_on_device ? 0 : state_;
   const double home_gradient = gradient_ * (1 - part.gradient_on_device);
+  const double slices = n / std::max(1.0, static_cast<double>(order.slice_elements));
+  phases[kBackward].operations += slices;
   phases[kBackward].device += n * (2 * kAccumulatorBytes + gradient_);
   const bool deferred = waits_ && !part.lagged;
   Phase& phase = phases[deferred ? kForward : kBackward];
@@ -175,6 +177,7 @@ void StepEstimate::AddUpdate(const Part& part, const Drive& drive,
     phases[kBackward].out += n * static_cast<double>(trace_.format.gradient);
     return;
   }
+  phase.operations += slices * (part.lagged ? 2 : 1);
   phase.device += n * (settle + (part.lagged ? speculate : 0));
   phase.in += n * (home_state + home_gradient + (part.lagged ? weight_ : 0));
   phase.out += n * (home_state + home_weight + (part.lagged ? weight_ : 0));
@@ -244,9 +247,7 @@ void StepEstimate::AddCompute(const StepOrder& order, Phases& phases) const {
   // The turn: either phase's transfers may still be under way.
   for (Phase& phase : phases) {
     phase.flops += count * trace_.layers[head].backward_flops / 2;
-    phase.operations +=
-        count / 2 +
-        2 * trainable_ / std::max(1.0, static_cast<double>(order.slice_elements));
+    phase.operations += count / 2;
   }
 }
 

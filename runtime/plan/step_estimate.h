@@ -54,7 +54,8 @@ class StepEstimate {
   bool PlaceOnDevice(const StepOrder& order, double device, Homes* homes) const;
   bool PlaceOnDrive(const StepOrder& order, const TierBytes& given, const Homes& homes,
                     Drive* drive) const;
-  void AddUpdate(const Part& part, const Drive& drive, Phases& phases) const;
+  void AddUpdate(const Part& part, const Drive& drive, const StepOrder& order,
+                 Phases& phases) const;
   void AddWeights(const StepOrder& order, const Homes& homes, const Drive& drive,
                   Phases& phases) const;
   void AddActivations(const StepOrder& order, Phases& phases) const;

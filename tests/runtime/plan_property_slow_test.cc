@@ -1,9 +1,6 @@
-// The law of plan_property_test on many more and larger plans, for a bounded time.
+// The law of plan_property_test on many more and larger plans: a minute or two.
 
 #include <gtest/gtest.h>
-
-#include <chrono>
-#include <iostream>
 
 #include "runtime/plan/compile.h"
 #include "runtime/plan/verifier.h"
@@ -13,10 +10,7 @@ namespace strata {
 namespace {
 
 TEST(PlanPropertySlow, TenThousandCompiledPlanSetsVerify) {
-  // How many of them depends on the machine; the first failure does not.
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(3);
-  uint32_t seed = 1'000'000;
-  for (; seed < 1'010'000 && std::chrono::steady_clock::now() < deadline; ++seed) {
+  for (uint32_t seed = 1'000'000; seed < 1'010'000; ++seed) {
     std::mt19937 random(seed);
     const StepTrace trace = RandomTrace(random, 8);
     const Decisions decisions = RandomDecisions(random, trace);
@@ -29,7 +23,6 @@ TEST(PlanPropertySlow, TenThousandCompiledPlanSetsVerify) {
         VerifyPlanSet(*set, {bytes.device, bytes.host, bytes.nvme});
     ASSERT_TRUE(status.ok()) << "seed " << seed << ": " << status;
   }
-  std::cout << seed - 1'000'000 << " plan sets verified\n";
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ namespace strata {
 namespace {
 
 /// Which freedom the planner has; the shares of what it has not are 0.
-enum class Way { kDeferred, kLagged, kDeferredOnBoth };
+enum class Way { kDeferred, kLagged, kDeferredOnBoth, kLaggedOnBoth };
 
 struct Reference {
   int64_t tokens;
@@ -34,21 +34,27 @@ constexpr Reference kReferences[] = {
     {4096, Way::kDeferred, 2257, 2257},
     {4096, Way::kLagged, 2263, 2208},
     {4096, Way::kDeferredOnBoth, 3117, 3117},
+    {4096, Way::kLaggedOnBoth, 3309, 2738},
     {8192, Way::kDeferred, 3942, 3942},
     {8192, Way::kLagged, 4372, 3911},
     {8192, Way::kDeferredOnBoth, 5176, 5176},
+    {8192, Way::kLaggedOnBoth, 6382, 4889},
     {16384, Way::kDeferred, 6291, 6291},
     {16384, Way::kLagged, 8278, 6246},
     {16384, Way::kDeferredOnBoth, 7731, 7731},
+    {16384, Way::kLaggedOnBoth, 11602, 7505},
     {32768, Way::kDeferred, 8961, 8961},
     {32768, Way::kLagged, 11632, 8885},
     {32768, Way::kDeferredOnBoth, 10236, 10236},
+    {32768, Way::kLaggedOnBoth, 11787, 10069},
     {65536, Way::kDeferred, 11174, 11174},
     {65536, Way::kLagged, 11723, 11150},
     {65536, Way::kDeferredOnBoth, 11801, 11801},
+    {65536, Way::kLaggedOnBoth, 11801, 11801},
     {131072, Way::kDeferred, 11769, 11769},
     {131072, Way::kLagged, 11769, 11769},
     {131072, Way::kDeferredOnBoth, 11808, 11808},
+    {131072, Way::kLaggedOnBoth, 11808, 11808},
 };
 
 PlanRequest RequestFor(const Reference& reference) {
@@ -57,8 +63,12 @@ PlanRequest RequestFor(const Reference& reference) {
   request.plans = {{request.trace.micro_batches}, false};
   request.profile = ServerProfile();
   request.budgets = {kDevice24, 400 * kGiB, 0};
-  if (reference.way != Way::kLagged) request.overrides.lagged_share = 0.0;
-  if (reference.way != Way::kDeferredOnBoth) request.overrides.cpu_share = 0.0;
+  const bool lags =
+      reference.way == Way::kLagged || reference.way == Way::kLaggedOnBoth;
+  const bool on_both =
+      reference.way == Way::kDeferredOnBoth || reference.way == Way::kLaggedOnBoth;
+  if (!lags) request.overrides.lagged_share = 0.0;
+  if (!on_both) request.overrides.cpu_share = 0.0;
   return request;
 }
 
@@ -86,7 +96,8 @@ TEST_P(StepModel, TheForecastIsWithinFivePercentOfTheModelOrBetter) {
 }
 
 std::string NameOf(const testing::TestParamInfo<Reference>& info) {
-  constexpr const char* kNames[] = {"Deferred", "Lagged", "DeferredOnBoth"};
+  constexpr const char* kNames[] = {"Deferred", "Lagged", "DeferredOnBoth",
+                                    "LaggedOnBoth"};
   return kNames[static_cast<int>(info.param.way)] + std::to_string(info.param.tokens);
 }
 
