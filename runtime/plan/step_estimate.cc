@@ -54,7 +54,11 @@ double StepEstimate::Seconds(const StepOrder& order, const TierBytes& home_bytes
   double seconds = SecondsOf(first_and_last, order);
   double drive_seconds = DriveSeconds(first_and_last);
   if (order.groups > 1) {
-    seconds += (order.groups - 1) * SecondsOf(phases, order);
+    // Accumulators come and go in one buffer: the backward waits for them.
+    const MachineProfile& profile = request_.profile;
+    const double moves = kAccumulatorBytes * trainable_ *
+                         (1 / profile.host_to_device + 1 / profile.device_to_host);
+    seconds += (order.groups - 1) * (SecondsOf(phases, order) + kLateShare * moves);
     drive_seconds += (order.groups - 1) * DriveSeconds(phases);
   }
   // The drive works ahead over the turn of the step, too.
