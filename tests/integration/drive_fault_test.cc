@@ -87,7 +87,7 @@ TEST_F(DriveFaultTest, WhatPassesChangesNothingAndWhatStaysEndsTheRunByName) {
   }
   std::mt19937 random(3);
   int failed = 0, passed = 0;
-  for (const uint32_t seed : BusySeeds(4)) {
+  for (const uint32_t seed : BusySeeds(2)) {
     for (const auto& [kind, value] :
          {std::pair(Kind::kErrno, int64_t{EIO}), std::pair(Kind::kFlip, int64_t{9}),
           std::pair(Kind::kShort, int64_t{512}), std::pair(Kind::kShort, int64_t{0}),
@@ -128,8 +128,8 @@ TEST_F(DriveFaultTest, WhatPassesChangesNothingAndWhatStaysEndsTheRunByName) {
       }
     }
   }
-  EXPECT_GT(failed, 8);
-  EXPECT_GT(passed, 8);
+  EXPECT_GT(failed, 4);
+  EXPECT_GT(passed, 4);
 }
 
 }  // namespace
