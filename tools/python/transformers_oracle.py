@@ -1,6 +1,6 @@
 """A model in transformers as the reference that tiertrain is compared with.
 
-Float32 on the CPU. The loss of several rows is the token-weighted mean over all of them, and
+On the CPU, in float32 if not said otherwise. The loss of several rows is the token-weighted mean over all of them, and
 the documents of a row do not see each other, as tiertrain has it.
 """
 
@@ -13,6 +13,7 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 import numpy as np
 import torch
 import transformers
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from training_rows import BadRow, IGNORED
 
@@ -29,15 +30,45 @@ def schedule_factor(kind, step, warmup, total):
     return 1.0
 
 
+def at_least_float32(values):
+    return values if values.dtype == torch.float64 else values.float()
+
+
+def train_every_row(model):
+    """Lets the padding token's embedding have its gradient.
+
+    transformers gives nn.Embedding the config's pad_token_id, and PyTorch then leaves that
+    row out of the embedding's gradient (though not out of a tied head's). In instruction
+    models the token is often one that real text has, as <|im_end|> in SmolLM2.
+    """
+    model.get_input_embeddings().padding_idx = None
+
+
+def clip_gradients(parameters, max_norm):
+    """torch.nn.utils.clip_grad_norm_ with a norm summed in float64, which it returns.
+
+    PyTorch 1.13 sums a tensor's squares in float32: for one of 28 million elements, an
+    embedding, its norm was seen to be 2e-4 to 1.5e-3 too small.
+    """
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    norm = math.sqrt(sum(float(g.double().square().sum()) for g in gradients))
+    factor = max_norm / (norm + 1e-6)
+    if factor < 1:
+        for gradient in gradients:
+            gradient.mul_(factor)
+    return norm
+
+
 class Oracle:
-    def __init__(self, model_dir, threads=None):
+    def __init__(self, model_dir, threads=None, dtype=torch.float32):
         if threads:
             torch.set_num_threads(threads)
         self.version = transformers.__version__
         self.model = transformers.AutoModelForCausalLM.from_pretrained(
-            model_dir, torch_dtype=torch.float32, attn_implementation="eager"
+            model_dir, torch_dtype=dtype, attn_implementation="eager"
         )
         self.model.eval()
+        train_every_row(self.model)
         self.parameters = sum(p.numel() for p in self.model.parameters())
 
     def _forward(self, row, model=None):
@@ -64,7 +95,10 @@ class Oracle:
     def _loss_sum(self, row, model=None):
         targets = torch.from_numpy(row.targets())
         return torch.nn.functional.cross_entropy(
-            self._forward(row, model).float(), targets, ignore_index=IGNORED, reduction="sum"
+            at_least_float32(self._forward(row, model)),
+            targets,
+            ignore_index=IGNORED,
+            reduction="sum",
         )
 
     def logits(self, row):
@@ -115,11 +149,11 @@ class Oracle:
         ours, theirs = dict(self.model.named_parameters()), dict(other.named_parameters())
         return max((float((ours[name] - theirs[name]).abs().max()), name) for name in ours)
 
-    def train(self, rows, options):
+    def train(self, rows, options, bf16_attention=None):
         """Steps of AdamW over `rows` in order; returns what tiertrain's log has, a dict a step.
 
         With options.bf16 the model computes on weights rounded to bfloat16, gradients are summed
-        in float32, and AdamW updates the float32 weights.
+        in float32, and AdamW updates the float32 weights. `bf16_attention` takes eager's place.
         """
         parameters = dict(self.model.named_parameters())
         plain = (
@@ -140,7 +174,7 @@ class Oracle:
             eps=options.adam_epsilon,
         )
         per_step = options.per_device_train_batch_size * options.gradient_accumulation_steps
-        worker = Bfloat16Copy(self.model) if options.bf16 else None
+        worker = Bfloat16Copy(self.model, bf16_attention) if options.bf16 else None
         steps = []
         for step in range(options.max_steps):
             batch = [rows[(step * per_step + i) % len(rows)] for i in range(per_step)]
@@ -151,11 +185,7 @@ class Oracle:
                 group["lr"] = lr
             optimizer.zero_grad()
             loss, trained = self._gradients(batch, worker)
-            norm = float(
-                torch.nn.utils.clip_grad_norm_(
-                    self.model.parameters(), options.max_grad_norm or math.inf
-                )
-            )
+            norm = clip_gradients(self.model.parameters(), options.max_grad_norm or math.inf)
             optimizer.step()
             steps.append(
                 {
@@ -190,14 +220,29 @@ class Oracle:
         return total, trained
 
 
+def float32_attention(module, query, key, value, attention_mask, scaling, **_):
+    """Attention that rounds its result only, as fused kernels do: what `eager` computes,
+    in another rounding."""
+    repeats = query.shape[1] // key.shape[1]
+    key = key.float().repeat_interleave(repeats, 1)
+    value = value.float().repeat_interleave(repeats, 1)
+    scores = query.float() @ key.transpose(2, 3) * scaling
+    weights = torch.softmax(scores + attention_mask.float(), -1)
+    return (weights @ value).transpose(1, 2).contiguous().to(query.dtype), None
+
+
 class Bfloat16Copy:
     """A bfloat16 copy of a float32 model, for forward and backward."""
 
-    def __init__(self, master):
+    def __init__(self, master, attention=None):
         self._master = master
         self.model = transformers.AutoModelForCausalLM.from_config(
             master.config, torch_dtype=torch.bfloat16, attn_implementation="eager"
         )
+        train_every_row(self.model)
+        if attention is not None:
+            ALL_ATTENTION_FUNCTIONS["other"] = attention
+            self.model.config._attn_implementation = "other"
 
     def refresh(self):
         with torch.no_grad():
