@@ -120,7 +120,8 @@ std::string TableHead() {
 
 std::string TableRow(const Phase& phase) {
   const auto figure = [](double value) {
-    return absl::StrFormat(value >= 100 ? "%.0f" : "%.2f", value);
+    return value >= 100 ? absl::StrFormat("%.0f", value)
+                        : absl::StrFormat("%.2f", value);
   };
   return absl::StrFormat(
       "%-50s %8s %8s  %-13s  %s\n", phase.label, figure(phase.rate.median / 1e9),
