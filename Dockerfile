@@ -1,6 +1,6 @@
 # Strata's programs and Python tools. CPU:   docker build -t strata .
 # With CUDA:  docker build -t strata --build-arg BASE=nvidia/cuda:13.0.1-devel-ubuntu24.04 .
-# Run:        docker run --rm -it -v "$PWD":/work strata tools/finetune.sh --help
+# Run:        docker run --rm -it -v "$PWD":/data -w /data strata /opt/strata/tools/finetune.sh --help
 # io_uring needs a seccomp profile that allows it (else libaio or threads are used, and said);
 # pinned memory needs --ulimit memlock=-1; the card needs --gpus all.
 ARG BASE=debian:12

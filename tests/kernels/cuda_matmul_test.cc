@@ -56,8 +56,11 @@ TEST_P(CudaMatmulTest, Agrees) {
                   .c_dtype = c.c_dtype,
                   .workspace = workspace.On(side)};
   });
+  // A rounding to BF16 is 1.7e-3 on average. Where cuBLASLt adds to BF16 it may round
+  // the product before and the sum after: three roundings in all, with the CPU's one.
+  const double rounded = c.accumulate ? 3.5e-3 : 2e-3;
   ExpectClose(result, c.c_dtype == kF32 ? Tolerance{1e-5, 1e-4, 1e-5}
-                                        : Tolerance{0x1p-7, 1e-3, 2e-3});
+                                        : Tolerance{0x1p-7, 1e-3, rounded});
 }
 
 INSTANTIATE_TEST_SUITE_P(
